@@ -7,7 +7,6 @@ run meanwhile.
 from __future__ import annotations
 
 import html
-import json
 import re
 import tempfile
 from collections import Counter
@@ -21,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType
 
@@ -37,6 +36,7 @@ from watersmeet._spark.checkpoint.spark_logs import last_committed_batch
 from watersmeet._spark.journal import Journal, JournalBatch, journaled_name
 from watersmeet._spark.local import Collected, Header, Local, LocalRun, StoredTable
 from watersmeet._spark.session import check_session
+from watersmeet._spark.stores.comparison import LISTED_ROWS, Comparison, RowDifference, plain, text_of
 from watersmeet._spark.stores.read import read_state
 from watersmeet.errors import ConfigError
 from watersmeet.hints import answering_as, refusing
@@ -55,71 +55,8 @@ from watersmeet.provenance import (
 
 # Rows of two topologies, compared.
 
-LISTED_ROWS = 20
-"""Rows that a comparison shows of an output or a store, if the caller names no other number."""
 _RUN_RECORDS = 50_000
 """Records that run at a time: what they give is put together before the next run."""
-_TEXT = 100
-
-
-@dataclass(frozen=True)
-class RowDifference:
-    """A row of a store or an output that the two topologies have otherwise.
-
-    Parameters
-    ----------
-    key : its key, as Spark has it.
-    times : of its window or version, in ms since 1970; of a record of a stream its timestamp. Else empty.
-    old, new : its value with the previous topology, and with this one. None also stands for no row: `kind` tells.
-    kind : "added", "changed" or "removed".
-    """
-
-    key: Any
-    times: tuple[int, ...]
-    old: Any
-    new: Any
-    kind: str
-
-    def __str__(self) -> str:
-        key = ", ".join([_text(self.key), *(f"{time} ms" for time in self.times)])
-        if self.kind == "changed":
-            return f"{key}: {_text(self.old)} -> {_text(self.new)}"
-        return f"{key}: {self.kind} {_text(self.new if self.kind == 'added' else self.old)}"
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The rows of one store, or of one output, in which two topologies differ.
-
-    Parameters
-    ----------
-    name : "store ..." or "output ...".
-    equal : number of equal rows.
-    added, changed, removed : numbers of rows that only the new topology has, that have another value in it, and that
-        only the previous topology has. An output of a table has a row for each key, its last one; in one of a stream
-        each record is a row, which is added or removed.
-    rows : the first of these.
-    """
-
-    name: str
-    equal: int
-    added: int
-    changed: int
-    removed: int
-    rows: tuple[RowDifference, ...]
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether all rows are equal."""
-        return not (self.added or self.changed or self.removed)
-
-    def __str__(self) -> str:
-        if self.is_empty:
-            return f"{self.name}: {self.equal} rows, all equal"
-        counts = f"{self.added} rows added, {self.changed} rows changed, {self.removed} rows removed"
-        lines = [f"{self.name}: {counts}, {self.equal} rows equal", *(f"  {row}" for row in self.rows)]
-        unlisted = self.added + self.changed + self.removed - len(self.rows)
-        return "\n".join([*lines, *([f"  and {unlisted} more"] if unlisted else [])])
 
 
 @dataclass(frozen=True)
@@ -155,22 +92,6 @@ def compare(name: str, old_rows: _Rows, new_rows: _Rows, limit: int) -> Comparis
             values = (None if old is None else old.value, None if new is None else new.value)
             rows.append(RowDifference(row.key, row.times, *values, kind))
     return Comparison(name, counts["equal"], counts["added"], counts["changed"], counts["removed"], tuple(rows))
-
-
-def _text(value: Any) -> str:
-    """A value as JSON, cut where it is long."""
-    text = json.dumps(_plain(value), ensure_ascii=False, default=str)
-    return text if len(text) <= _TEXT else f"{text[:_TEXT]}..."
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Row):
-        return {name: _plain(item) for name, item in value.asDict().items()}
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return bytes(value).hex() if isinstance(value, bytes | bytearray) else value
 
 
 # Records of a journal as those of a topology that numbers its inputs otherwise.
@@ -315,7 +236,7 @@ class Replay:
             "records": self.records,
             "batches": list(self.batches),
             "comparisons": [
-                {**vars(comparison), "rows": [_plain(vars(row)) for row in comparison.rows]}
+                {**vars(comparison), "rows": [plain(vars(row)) for row in comparison.rows]}
                 for comparison in self.comparisons
             ],
             "notes": list(self.notes),
@@ -507,9 +428,10 @@ class Trace:
     _inputs: tuple[_Pipe, ...]
 
     def __str__(self) -> str:
-        lines = [f"{self.record.place}  {_text(self.record.key)}: {_text(self.record.value)}", *map(str, self.steps)]
+        record = f"{text_of(self.record.key)}: {text_of(self.record.value)}"
+        lines = [f"{self.record.place}  {record}", *map(str, self.steps)]
         for name, records in self.outputs.items():
-            lines += [f"output {name}: {_text(key)}: {_text(value)}, {ts} ms" for key, value, ts in records]
+            lines += [f"output {name}: {text_of(key)}: {text_of(value)}, {ts} ms" for key, value, ts in records]
         return "\n".join(lines if len(lines) > 1 else [*lines, "It changed nothing."])
 
     def _repr_html_(self) -> str:
@@ -610,7 +532,7 @@ class _TracedRun(WatchedRun):
             if self.rows is not None and port in self._targets:
                 table = row_sizes.decode(content)
                 table = table.select([name for name in table.column_names if name not in self._hidden])
-                self.rows.setdefault(self._targets[port], []).extend(map(_text, table.to_pylist()))
+                self.rows.setdefault(self._targets[port], []).extend(map(text_of, table.to_pylist()))
 
 
 def trace(spark: SparkSession, checkpoint: str, physical: Physical, place: str) -> Trace:

@@ -496,6 +496,11 @@ class Handover:
         for step in self.steps():
             step()
 
+    def run_beside(self) -> None:
+        """The same while a query runs on the checkpoint: what lies beside the target stays."""
+        for step in self.steps()[1:]:
+            step()
+
     def counted(self) -> dict[str, Counter[str]]:
         """Count, by store, the rows of each replaced table that differ, and remove the files that this needs."""
         try:

@@ -122,6 +122,9 @@ class Topology:
         allow_recreated_topics: bool = False,
         evolve: bool = False,
         replace: Sequence[str] | None = None,
+        deploy: bool = False,
+        back: bool = False,
+        if_equal: int | None = None,
         idle_after: Duration | None = None,
         record_cache: bool = False,
         name: str | None = None,
@@ -156,6 +159,12 @@ class Topology:
         replace : with ``evolve=True``, names of stored tables. If the definition of one has changed, it is computed
             anew over the tables that are stored above it, and only rows that differ go out, deletions included; see
             docs/change.md.
+        deploy : take the place of the topology that runs on the checkpoint, as ``evolve=True`` without its stop: the
+            call returns when this one has caught up beside it, that one has ended behind a batch, and this one goes on
+            with the next. See docs/change.md.
+        back : with ``deploy=True``, return to the topology that ran before the running one, and to the state that it
+            would have: it runs the batches since from where it stopped, if no other change came in between.
+        if_equal : with ``deploy=True``, refuse to take its place if more rows of the stores differ behind one batch.
         idle_after : a duration ("1 minute"): when no record has come for so long, time goes on with the wall
             clock, so that pending results of windowed joins come out; off by default. See the notes.
         record_cache : whether a key of a table gives one result per batch, from what it was before to what it is
@@ -194,17 +203,8 @@ class Topology:
 
         options = StartOptions(
             *(kafka, shards, tasks, trigger, available_now, None if local_cache is None else os.fspath(local_cache)),
-            allow_partition_change=allow_partition_change,
-            allow_changed_functions=allow_changed_functions,
-            allow_recreated_topics=allow_recreated_topics,
-            evolve=evolve,
-            idle_after=idle_after,
-            record_cache=record_cache,
-            name=name,
-            metrics_port=metrics_port,
-            progress=progress,
-            explain=explain,
-            replace=replace,
+            *(allow_partition_change, allow_changed_functions, allow_recreated_topics, evolve, idle_after),
+            *(record_cache, name, metrics_port, progress, explain, replace, deploy, back, if_equal),
         )
         return self._started(spark, self._place(checkpoint), options)
 

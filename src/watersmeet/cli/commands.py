@@ -31,7 +31,7 @@ from watersmeet._spark.session import admin_client
 from watersmeet._spark.stores.read import key_values, read_state
 from watersmeet._spark.stores.read import stores as stores_of
 from watersmeet.api.topology import plan_change
-from watersmeet.cli.run import doctor, run
+from watersmeet.cli.run import deploy, doctor, run
 from watersmeet.cli.topologies import (
     AS_JSON,
     BATCH,
@@ -137,7 +137,7 @@ def main() -> None:
     """
 
 
-for _command in (dashboard, doctor, init, run):
+for _command in (dashboard, deploy, doctor, init, run):
     main.add_command(_command)
 
 

@@ -36,6 +36,7 @@ from watersmeet.cli.topologies import (
     check_connected,
     check_named,
     check_startable,
+    check_started,
     examples,
     made_topology,
     with_errors_as_text,
@@ -300,7 +301,7 @@ _RUN_EXAMPLES = (
 )
 _OF_START = (
     *("available_now", "shards", "tasks", "trigger", "explain", "evolve", "allow_changed_functions", "metrics_port"),
-    "progress",
+    *("progress", "deploy", "back", "if_equal"),
 )
 _RUN_TABLES = "With --evolve: compute this stored table anew, and send only rows that differ; may be repeated."
 
@@ -351,7 +352,7 @@ def run(topology: str | None, config: Path | None, as_json: bool, **arguments: A
         restart=arguments["restart"],
         start={
             "replace": list(arguments["replace"]) or None,
-            **{name: _port(name, arguments[name]) for name in _OF_START},
+            **{name: _port(name, arguments.get(name)) for name in _OF_START},
         },
         kafka={"bootstrap_servers": arguments["kafka"]},
         policies={name: arguments[name] for name in POLICIES},
@@ -374,6 +375,38 @@ def run(topology: str | None, config: Path | None, as_json: bool, **arguments: A
     for line in [json.dumps({"drops": drops_as_json(drops)})] if as_json else as_text(drop_lines(drops)):
         click.echo(line)
     check_accepted(queries[0].metrics())
+
+
+_OF_DEPLOYMENT = ("deploy", "back", "if_equal")
+
+
+@with_errors_as_text
+def _deploy(checkpoint: str, topology: str, **options: Any) -> None:
+    """Have TOPOLOGY take the place of the one that runs on CHECKPOINT, and run it until it ends, as `run` does.
+
+    It catches up beside the running one, says how many rows of each store differ, and goes on with the next batch when
+    that one has ended.
+    """
+    check_started(checkpoint)
+    assert run.callback is not None, "it is a command"
+    run.callback(checkpoint=checkpoint, topology=topology, deploy=True, evolve=None, replace=(), **options)
+
+
+deploy = click.Command(
+    "deploy",
+    callback=_deploy,
+    params=[
+        *(click.Argument([name]) for name in ("checkpoint", "topology")),
+        click.Option(["--back"], is_flag=True, default=None, help="TOPOLOGY ran before: return to its state."),
+        click.Option(["--if-equal"], type=int, metavar="N", help="Refuse if more than N rows of its stores differ."),
+        *(option for option in run.params if option.name not in ("checkpoint", "topology", "evolve", "replace")),
+    ],
+    help=_deploy.__doc__,
+    epilog=examples(
+        "watersmeet deploy /data/orders shop.topologies:orders --kafka localhost:9092 --if-equal 0",
+        "watersmeet deploy /data/orders shop.v1:orders --kafka localhost:9092 --back",
+    ),
+)
 
 
 def check_accepted(metrics: Metrics) -> None:
@@ -404,8 +437,14 @@ def starting(options: RunOptions) -> Callable[[], Query]:
     if serve:
         serve["tables"] = _tables(topology, serve.get("tables"))
 
+    start = dict(options.start)
+
     def started() -> Query:
-        query = topology.start(spark, checkpoint=options.checkpoint, kafka=kafka, **options.start)
+        query = topology.start(spark, checkpoint=options.checkpoint, kafka=kafka, **start)
+        for comparison in query.comparisons:
+            click.echo(str(comparison), err=True)
+        for name in _OF_DEPLOYMENT:
+            start.pop(name, None)  # a restart finds the checkpoint its own
         if serve:
             try:
                 query.serve(**serve)

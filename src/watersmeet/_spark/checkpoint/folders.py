@@ -142,6 +142,12 @@ class Folder:
     def copy(self, name: str, folder: Folder, to: str) -> None:
         """Copy a file or folder into another folder of the file system, if it is there."""
 
+    def link(self, name: str, folder: Folder) -> None:
+        """Give a file or folder that others go on writing a second name in another folder: what vanishes is left out.
+
+        It is copied where the file system has no hard links.
+        """
+
     def remove(self, name: str = "") -> None:
         """Remove a file, or a folder with all that is in it, if it is there; without a name this folder."""
 
@@ -220,6 +226,21 @@ class LocalFiles(Folder):
             if source.exists():
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copytree(source, copy) if source.is_dir() else shutil.copyfile(source, copy)
+
+    def link(self, name: str, folder: Folder) -> None:
+        file, target = self._file(name), Path(path_on_this_machine(folder.at(name)) or "")
+        with suppress(FileNotFoundError, NotADirectoryError):
+            if file.is_dir():
+                for entry in os.listdir(file):
+                    self.link(f"{name}/{entry}", folder)
+                return
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(file, target)
+            except FileNotFoundError:
+                return
+            except OSError:
+                shutil.copyfile(file, target)
 
     def remove(self, name: str = "") -> None:
         for file in (self._file(name), _sums(self._file(name))):
@@ -329,6 +350,21 @@ class HadoopFiles(Folder):
         if files.exists(place):
             util = self._jvm.org.apache.hadoop.fs.FileUtil
             util.copy(files, place, files, self._path(folder.at(to)), False, self._settings)
+
+    def link(self, name: str, folder: Folder) -> None:
+        files, place = self._at(name)
+        target, util = self._path(folder.at(name)), self._jvm.org.apache.hadoop.fs.FileUtil
+        try:
+            if not files.getFileStatus(place).isDirectory():
+                util.copy(files, place, files, target, False, self._settings)
+                return
+        except Exception as error:
+            if "FileNotFoundException" in first_line(error):
+                return
+            raise
+        # each is a request or two
+        with ThreadPoolExecutor(_READERS) as copiers:
+            list(copiers.map(lambda entry: self.link(f"{name}/{entry}", folder), self.entries(name)))
 
     def remove(self, name: str = "") -> None:
         files, place = self._at(name)

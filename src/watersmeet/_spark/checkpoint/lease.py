@@ -48,6 +48,9 @@ KEPT = 16
 """Files of earlier epochs that are left for a reader's eyes."""
 _DIGITS = 10
 _END = ".ended"
+_ASKED = ".asked"
+RUNS = "A query runs on this checkpoint already."
+"""Said to a start that is refused, since a query has the lease."""
 _ONE_QUERY = (
     "Run one query per checkpoint. The results that are written stay; stop the other query before you start this one "
     "again."
@@ -184,6 +187,7 @@ END_SECONDS = 1.0
 BATCH_SECONDS = 60.0
 """For so long a changed topology waits for the batch of a query that runs elsewhere."""
 _LOOK_SECONDS = 0.02
+_ASK_SECONDS = 0.1
 _lock = threading.Lock()
 _leases: dict[str, MachineLease] = {}
 
@@ -312,6 +316,12 @@ class MachineLease:
         if self._epochs is not None:
             self._epochs.check()
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether a start waits for this lease, and asks its query to end (`take_behind`)."""
+        root = self._root() if self.has_lock else None
+        return root is not None and (root.parent / FOLDER / f"{_name(self.epoch)}{_ASKED}").exists()
+
     def _root(self) -> Path | None:
         """The folder of watersmeet's own files, if it is one of this machine."""
         local = self._folder.local_path() if self._folder is not None else None
@@ -420,9 +430,40 @@ def take(checkpoint: str, folder: Folder | None = None) -> MachineLease:
     return lease
 
 
+def take_behind(checkpoint: str, folder: Folder) -> MachineLease:
+    """The lease of a checkpoint, behind the batch of a query that has its lock: that one is asked to end.
+
+    The request names the epoch of that query, so that no later one ends by it.
+    """
+    while True:
+        try:
+            return take(checkpoint, folder)
+        except ConfigError as refusal:
+            if refusal.message != RUNS:
+                raise
+        epochs = folder.below(FOLDER)
+        if last := _last(epochs.names()):
+            epochs.create(f"{_name(last)}{_ASKED}", "")
+        time.sleep(_ASK_SECONDS)
+
+
+def may_run(checkpoint: str, folder: Folder) -> bool:
+    """Whether a query has the lease, or, where there is no lock, may have it."""
+    try:
+        lease = take(checkpoint, folder)
+    except ConfigError as refusal:
+        if refusal.message != RUNS:
+            raise
+        return True
+    try:
+        return lease.is_shared
+    finally:
+        lease.release()
+
+
 def _runs(checkpoint: str, where: str) -> ConfigError:
     return ConfigError(
-        "A query runs on this checkpoint already.",
+        RUNS,
         given=f"{checkpoint}, {where}",
         hint="Stop it first (query.stop()), or begin another checkpoint.",
     )

@@ -671,9 +671,8 @@ def not_started(folder: Folder | str) -> ConfigError:
 
 def look(folder: Folder) -> CheckpointFiles:
     """The content of the folder, read once."""
-    files = folder.contents("watersmeet/topology/part-*")
-    rows = [line for content in files.values() for line in content.decode("utf-8", "replace").splitlines() if line]
-    if not rows:
+    records = _records(folder)
+    if not records:
         if last_planned_batch(folder) != NO_BATCH:
             raise ConfigError(
                 "The checkpoint has batches, but not watersmeet's record of its topology.",
@@ -682,8 +681,30 @@ def look(folder: Folder) -> CheckpointFiles:
                 "folder watersmeet/.",
             )
         return CheckpointFiles(folder, None, batches=False)
+    return _files_of(folder, records)
+
+
+def version_before(folder: Folder) -> CheckpointFiles | None:
+    """The content of the topology before the current one; None: it has no record, or its folder is gone."""
+    records = _records(folder)
     with foreign(_path(folder)):
-        last = holding(_read(row, folder) for row in rows)
+        current = _logs(holding(records)) if records else ""
+        former = [record for record in records if _logs(record) != current]
+    files = _files_of(folder, former) if former else None
+    return None if files is None or files.ends[1] == NO_BATCH else files
+
+
+def _records(folder: Folder) -> list[dict[str, Any]]:
+    files = folder.contents("watersmeet/topology/part-*")
+    rows = [line for content in files.values() for line in content.decode("utf-8", "replace").splitlines() if line]
+    with foreign(_path(folder)):
+        return [_read(row, folder) for row in rows]
+
+
+def _files_of(folder: Folder, records: Sequence[Mapping[str, Any]]) -> CheckpointFiles:
+    """The content of the folder under that of some records which holds."""
+    with foreign(_path(folder)):
+        last = holding(records)
         facts, number, logs, identity = (
             CheckpointFacts.read(last["facts"]),
             int(last["number"]),

@@ -14,7 +14,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from watersmeet._worker.task_reports import BatchRequest
+from pyspark.sql import DataFrame
+
+from watersmeet._worker.task_reports import PROPERTY, BatchRequest
 
 _Batch = TypeVar("_Batch")
 _KEPT = 100
@@ -100,6 +102,23 @@ class BatchGate:
             # it says that waiting for its own end was interrupted
             with suppress(Exception):
                 self._stop()
+
+
+class ShutSinks:
+    """The foreachBatch function of a topology with its outputs shut: rows are computed, and nobody gets them.
+
+    Parameters
+    ----------
+    gate : gives the request of each batch.
+    """
+
+    def __init__(self, gate: BatchGate) -> None:
+        self._gate = gate
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        """Run the batch; called by Spark on the driver."""
+        frame.sparkSession.sparkContext.setLocalProperty(PROPERTY, self._gate.before_batch(batch).to_json())
+        frame.write.format("noop").mode("overwrite").save()
 
 
 def _chain(done: Callable[[_Batch], None], too: Callable[[_Batch], None] | None) -> Callable[[_Batch], None]:

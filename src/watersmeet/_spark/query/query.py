@@ -35,6 +35,7 @@ from watersmeet._spark.serving.client import ServedTable
 from watersmeet._spark.serving.page import QueryStatus
 from watersmeet._spark.serving.server import MAX_BYTES, Listeners, TableServer, Tls, check_packages, served, widget_of
 from watersmeet._spark.session import check_threads, overridden
+from watersmeet._spark.stores.comparison import Comparison
 from watersmeet._spark.stores.read import read_state
 from watersmeet.errors import ConfigError
 from watersmeet.hints import ByName, answering, missing_name
@@ -50,6 +51,8 @@ from watersmeet.windows import check_seconds
 LOG = logging.getLogger("watersmeet.query")
 SECONDS = 2.0
 """Between two looks."""
+END_REQUEST_SECONDS = 0.5
+"""Between two looks whether the query is asked to end."""
 SAID_AFTER = 10.0
 """Seconds without an answer before the first warning; each of the next comes after twice the time."""
 STOP_MS = 3_000
@@ -210,6 +213,40 @@ DRAIN_LOOK_SECONDS = 0.1
 """Between two looks at a query that is to end."""
 
 
+class EndRequest(QueryThread):
+    """Drains a query when a start asks for its checkpoint, which takes its place.
+
+    Parameters
+    ----------
+    query : the query.
+    lease : the query's, of which it is asked.
+    drain : ends it behind its batch.
+    """
+
+    def __init__(self, query: StreamingQuery, lease: leases.MachineLease, drain: Callable[[], object]) -> None:
+        self._lease, self._drain, self._is_asked = lease, drain, False
+        super().__init__(query, "end request")
+
+    def follow(self) -> None:
+        """Look now and then, which costs no request to any other machine."""
+        pause = threading.Event()
+        while self._query.isActive:
+            if self._lease.is_asked:
+                self._is_asked = True
+                LOG.info("Another topology takes the place of this query, which ends behind its batch.")
+                self._drain()
+                return
+            pause.wait(END_REQUEST_SECONDS)
+
+    def join(self) -> None:
+        """Wait for the drain; who was not asked does not keep anybody waiting."""
+        if self._is_asked:
+            super().join()
+
+    def wait_for_all(self) -> None:
+        """It reads nothing."""
+
+
 def is_unfinished(checkpoint: Folder) -> bool:
     """Whether a batch was planned and not committed: the next start would run it (again)."""
     return last_planned_batch(checkpoint) > last_committed_batch(checkpoint)
@@ -223,6 +260,10 @@ class Query:
     unchanged. Its failure is raised as an error of watersmeet if it is one, or comes from a broken
     checkpoint (`CorruptData`), a record that cannot be read (`SourceError`), a Kafka sink (`SinkError`) or a second
     query (`ConfigError`); else as Spark's.
+
+    Attributes
+    ----------
+    comparisons : of each store, if it was deployed, the rows that differed from those of the topology before.
     """
 
     def __init__(
@@ -240,7 +281,7 @@ class Query:
         threads: Sequence[QueryThread] = (),
     ) -> None:
         self.streaming = streaming
-        self._threads = threads
+        self.comparisons: tuple[Comparison, ...] = ()
         self._kafka, self._facts = kafka, facts
         for resource in (counts, lease):  # at the latest while nobody else can have the checkpoint
             resource.at_end(partial(facts.end, self.exception))
@@ -256,6 +297,8 @@ class Query:
         self._served: TableServer | None = None
         self._explainer: Callable[[str, Any], Any] | None = None
         self._sent: list[Telemetry] = []
+        requests = [EndRequest(streaming, lease, self.drain)] if lease.has_lock else []
+        self._threads: Sequence[QueryThread] = [*threads, *requests]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -374,6 +417,34 @@ class Query:
         query = (self._spark, self._checkpoint, self._gate, self._counts.reports)
         self._served = served(*query, tables, max_bytes, self._is_active, listen)
         return self._served
+
+    def upgrade(self, topology: Any, **options: Any) -> Query:
+        """Have a changed topology take the place of this query, in this process and on its checkpoint.
+
+        This query writes until the other one has caught up, and ends behind a batch; the other one goes on with the
+        next. See docs/change.md.
+
+        Parameters
+        ----------
+        topology : the changed topology, as `StreamsBuilder.build` returns it.
+        options : of `Topology.start`. This query's connection is used, if they have none; nothing else is taken over.
+
+        Returns
+        -------
+        Query : of the changed topology; `comparisons` has the rows that differ.
+
+        Raises
+        ------
+        ChangedTopology : the change is refused, or more rows differ than `if_equal=` allows: this query goes on.
+
+        Examples
+        --------
+        >>> query = query.upgrade(changed, trigger="1 second", if_equal=0)  # doctest: +SKIP
+        """
+        upgraded: Query = topology.start(
+            self._spark, checkpoint=self._checkpoint, **{"kafka": self._kafka, **options, "deploy": True}
+        )
+        return upgraded
 
     def table(self, name: str) -> ServedTable:
         """A table that is served (`serve`), read in this process.

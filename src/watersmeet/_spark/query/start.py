@@ -20,7 +20,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from watersmeet._engine.row_sizes import VERSION as BLOB_VERSION
 from watersmeet._engine.state.manifest import VERSION as STATE_VERSION
-from watersmeet._plan.evolve import Change, described
+from watersmeet._plan.evolve import Change, compare, described
 from watersmeet._plan.explain import explain, functions_in_state
 from watersmeet._plan.logical import BEHIND_INPUTS, Plan, dropped_source, with_dead_letters, without_dead_letters
 from watersmeet._plan.nodes import Node, SourceNode
@@ -30,7 +30,7 @@ from watersmeet._spark import formats, session
 from watersmeet._spark.batches.batches import SynchronizedInputs, planning, with_last_limit
 from watersmeet._spark.checkpoint import lease as leases
 from watersmeet._spark.checkpoint import spark_logs
-from watersmeet._spark.checkpoint.folders import Folder, local_file_manager
+from watersmeet._spark.checkpoint.folders import Folder, await_sources, local_file_manager
 from watersmeet._spark.checkpoint.pattern_topics import TopicNumbers
 from watersmeet._spark.checkpoint.record import (
     Checkpoint,
@@ -38,12 +38,15 @@ from watersmeet._spark.checkpoint.record import (
     CheckpointFiles,
     Plans,
     TopicIds,
+    changed_functions,
     look,
     not_started,
+    version_before,
 )
 from watersmeet._spark.dataflow.compile import CompiledFrame, SparkLayout, compile_plan
 from watersmeet._spark.dataflow.fusion import Fusion
 from watersmeet._spark.dataflow.level import DEFAULT_CACHE
+from watersmeet._spark.deploy import Deployment, has_plans, keep_plans, refuse_deployment
 from watersmeet._spark.evolve import Handover, asked_replacement, check_change, replaced_rows, with_counts
 from watersmeet._spark.function_texts import function_texts
 from watersmeet._spark.functions import ColumnFunctions
@@ -54,7 +57,7 @@ from watersmeet._spark.metrics.lifetime import BatchReports, LifetimeTotals
 from watersmeet._spark.metrics.query_facts import QueryFacts
 from watersmeet._spark.metrics.totals import CountedPlan, Totals
 from watersmeet._spark.outputs import outputs
-from watersmeet._spark.outputs.batch_gate import BatchGate
+from watersmeet._spark.outputs.batch_gate import BatchGate, ShutSinks
 from watersmeet._spark.query import failures
 from watersmeet._spark.query.progress import BatchCounts
 from watersmeet._spark.query.query import LOG, Query, Silence, is_unfinished
@@ -67,7 +70,7 @@ from watersmeet._worker.batch_plan import OLDER
 from watersmeet._worker.task_reports import BatchRequest
 from watersmeet._worker.wire import spread_labels
 from watersmeet._worker.writers.kafka import Written, is_unwritten
-from watersmeet.errors import ConfigError, CorruptData, EncodingError, WatersmeetError
+from watersmeet.errors import ChangedTopology, ConfigError, CorruptData, EncodingError, WatersmeetError
 from watersmeet.io.kafka import Kafka
 from watersmeet.io.policies import OF_INPUTS, USUAL, USUAL_BEHIND_INPUTS, DeadLetter, OperatorPolicies, Policies
 from watersmeet.windows import Duration, duration_ms
@@ -96,9 +99,13 @@ class StartOptions:
     progress: bool = False
     explain: bool | Duration = False
     replace: Sequence[str] | None = None
+    deploy: bool = False
+    back: bool = False
+    if_equal: int | None = None
 
     def __post_init__(self) -> None:
         self._check_switches()
+        self._check_deploy()
         self._check_explain()
         self._check_replace()
         if self.metrics_port is not None:
@@ -166,6 +173,30 @@ class StartOptions:
             raise ConfigError(
                 f"explain must be True, or how long the journal is kept: explain={self.explain!r:.80}.",
                 hint='explain="1 day"; explain=True keeps it for ever.',
+            )
+
+    def _check_deploy(self) -> None:
+        count: Any = self.if_equal
+        if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 0):
+            raise ConfigError(
+                f"if_equal must be the number of rows that may differ: if_equal={count!r:.80}.",
+                hint="deploy=True, if_equal=0",
+            )
+        if count is not None and not self.deploy:
+            raise ConfigError(
+                f"if_equal={count} is for a topology that is deployed, and deploy=True is left out.",
+                hint=f"topology.start(..., deploy=True, if_equal={count})",
+            )
+        if self.back and not self.deploy:
+            raise ConfigError(
+                "back=True is for a topology that is deployed, and deploy=True is left out.",
+                hint="topology.start(..., deploy=True, back=True)",
+            )
+        if self.deploy and self.replace:
+            raise ConfigError(
+                f"Give either deploy=True or replace={list(self.replace)!r:.80}, not both: the rows that differ go out "
+                "with the first batch.",
+                hint="End the running query with query.drain(), and start this one with evolve=True and replace=.",
             )
 
     def _check_replace(self) -> None:
@@ -355,6 +386,8 @@ def start(topology: Physical, spark: SparkSession, checkpoint: str, options: Sta
         layout_of(options, None, options.tasks)  # before Kafka is asked
     session.begin_daemon(spark)
     _check_kafka(topology, options)
+    if options.deploy:
+        return _deployed(_Start(topology, Folder(spark, checkpoint), replace(options, evolve=True)))
     view = MetricsView(options.metrics_address, topology.plan.application, progress=options.progress)
     try:
         query = _Start(topology, Folder(spark, checkpoint), options).launch(options.trigger_options)
@@ -362,6 +395,25 @@ def start(topology: Physical, spark: SparkSession, checkpoint: str, options: Sta
         view.close()
         raise
     query.show(view)
+    return query
+
+
+def _deployed(starting: _Start) -> Query:
+    """The query of a topology that takes the place of the running one; see `deploy`."""
+    options, deployment = starting.options, starting.beside()
+    try:
+        query = replace(starting, deployment=deployment).launch(options.trigger_options)
+    except BaseException:
+        if deployment is not None:
+            deployment.discard()
+        raise
+    try:
+        # the port may have been that of the query before
+        query.show(MetricsView(options.metrics_address, starting.topology.plan.application, progress=options.progress))
+    except BaseException:
+        query.stop()
+        raise
+    query.comparisons = () if deployment is None else deployment.comparisons
     return query
 
 
@@ -429,6 +481,8 @@ class _Start:
     topology: Physical  # what is started
     folder: Folder  # the checkpoint's
     options: StartOptions  # as they were given
+    # what was made ready beside the query that runs on the checkpoint; None: nothing
+    deployment: Deployment | None = None
     _fusions: dict[str, Fusion] = field(default_factory=dict, init=False)  # by settings of the session
 
     @property
@@ -439,7 +493,8 @@ class _Start:
         """The query, upon a checkpoint that no other one has."""
         lease: leases.MachineLease | None = None
         try:
-            lease = leases.take(self.folder.path, self.folder)
+            deployment = self.deployment
+            lease = leases.take(self.folder.path, self.folder) if deployment is None else deployment.lease()
             for _ in range(_LOOKS):
                 with suppress(_ChangedMeanwhile), self._vanishing(lease):
                     return self._start_query(trigger, lease)
@@ -483,7 +538,7 @@ class _Start:
         self, files: CheckpointFiles, trigger: dict[str, Any], lease: leases.MachineLease, totals: Totals | None
     ) -> Query:
         effects = self._option_effects(files) | self._schemas(files) | policies_effect(self.topology.plan)
-        checkpoint = self._checkpoint(files, effects)
+        checkpoint = self.deployment.pending(files) if self.deployment else self._checkpoint(files, effects)
         groups = 0 if checkpoint.change else max(checkpoint.facts.level_groups, default=self.topology.levels)
         planned = spark_logs.checked_last_batch(files.spark_folder, groups, patterns=bool(self.topology.plan.patterns))
         if checkpoint.change is not None:
@@ -503,7 +558,8 @@ class _Start:
         facts = QueryFacts(self.folder, gate, lambda: lease.epoch, lease.check)
         streaming, lifetime = self._start_streaming(checkpoint, planned, trigger, lease, gate, files)
         # a query that is to run one batch takes the one that was planned last, where that was not committed
-        run_once, unfinished = partial(self.launch, {"once": True}), partial(is_unfinished, checkpoint.spark_folder)
+        later = replace(self, deployment=None)
+        run_once, unfinished = partial(later.launch, {"once": True}), partial(is_unfinished, checkpoint.spark_folder)
         counts = BatchCounts(streaming, lifetime, totals)
         running = (streaming, counts, self.folder.path, lease, gate, lambda: run_once() if unfinished() else None)
         planner = self._inputs.begin(self.spark, streaming, trigger, lambda: lifetime.records_limit)
@@ -512,6 +568,88 @@ class _Start:
         snapshots = SnapshotThread.of(streaming, self.topology.plan.sources, self.folder, trigger)
         threads = [thread for thread in (planner, snapshots) if thread is not None]
         return Query(*running, self.spark, self.topology, self.options.kafka, facts, threads)
+
+    def beside(self) -> Deployment | None:
+        """The topology made ready beside the query that runs; None: nobody runs, and the checkpoint is its own."""
+        files = look(self.folder)
+        if files.binding is None or not files.batches:
+            return None
+        refuse_deployment(self.topology.plan, self.folder)
+        effects = self._option_effects(files) | self._schemas(files) | policies_effect(self.topology.plan)
+        runs, facts, back = (
+            leases.may_run(self.folder.path, self.folder),
+            self._facts(files, effects),
+            self.options.back,
+        )
+        differs = back and changed_functions(files.binding, facts)
+        if not runs and not differs and files.change(facts) is None:
+            return None
+        former = self._version_before(files) if back else None
+        checkpoint = self._checkpoint(files, effects) if former is None else former[0]
+        if checkpoint.change is None:
+            # functions alone are others, perhaps such as Spark knows by their names only
+            changed = files.changed(checkpoint.facts, compare(facts.described, facts.described))
+            checkpoint = with_placement(changed, self.topology, files)
+        assert checkpoint.change is not None
+        check_change(checkpoint, checkpoint.change, unfinished=files.unfinished and not runs)
+        read, added = self.topology.plan.sources, checkpoint.change.added_sources
+        topics = sources.begun_topics(self.spark, read, self.options.kafka, added)
+        deployment = Deployment(self.topology, files, checkpoint, topics, None if former is None else former[1])
+        try:
+            with session.query_settings(*self._settings(checkpoint)):
+                deployment.prepare()
+            run_batch = self._shut_batches(checkpoint, files)
+            deployment.catch_up(run_batch)
+            deployment.compare(self.options.if_equal)
+            deployment.catch_up(run_batch)
+        except BaseException:
+            deployment.discard()
+            raise
+        return deployment
+
+    def _version_before(self, files: CheckpointFiles) -> tuple[Checkpoint, Folder] | None:
+        """The checkpoint of the topology that ran before, from where it stopped, and where that lies.
+
+        None: its logs and state are gone, or the plans of the batches since. Then it is a change as any.
+        """
+        former = version_before(self.folder)
+        if former is None or not has_plans(files.spark_folder, former.ends[1] + 1, files.ends[1]):
+            LOG.warning("The state of the topology before is gone: this one continues with that of the running one.")
+            return None
+        effects = self._option_effects(former) | self._schemas(former) | policies_effect(self.topology.plan)
+        checkpoint = self._checkpoint(former, effects)
+        if checkpoint.change is not None:
+            raise ChangedTopology(
+                "back=True returns to the topology that ran before the running one, and this is another.",
+                given="\n".join([str(self.folder), *map(str, checkpoint.change.items)]),
+                hint="Name the topology that ran before; or leave back= out, to deploy this one as a further change.",
+            )
+        return replace(former.changed(checkpoint.facts, Change(())), begun=True), former.spark_folder
+
+    def _shut_batches(self, checkpoint: Checkpoint, files: CheckpointFiles) -> Callable[[], None]:
+        """Runs the batch that is planned in the folder of a changed topology, and writes no output."""
+        facts, gate, target = checkpoint.facts, BatchGate(), checkpoint.spark_folder.path
+        topology, schemas = under(self.topology, facts.effects), facts.effects.get("schemas", {})
+        settings = self._settings(checkpoint)
+        handed = formats.handed_registries(self.spark, topology.plan.sources)
+        with handed as registries, session.query_settings(*settings):
+            read = formats.sources_with_schemas(topology.plan.sources, schemas, registries)
+            begun_sources, reports = self._begun_sources(checkpoint, read), BatchReports(self.spark)
+            compiled, _ = self._compiled(topology, checkpoint, read, files, begun_sources, reports)
+        writer = compiled.frame.writeStream.foreachBatch(ShutSinks(gate)).outputMode("append")
+        writer = writer.option("checkpointLocation", target).trigger(once=True)
+
+        def run_batch() -> None:
+            with session.query_settings(*settings):
+                query = writer.start()
+                await_sources(query)
+            failures.await_end(query, target)
+
+        return run_batch
+
+    def _settings(self, checkpoint: Checkpoint) -> tuple[Any, ...]:
+        facts = checkpoint.facts
+        return self.spark, facts.tasks, self.folder.path, facts.effects["session"]
 
     def output_frame(self) -> DataFrame:
         """The rows of the only output, for a query of the user's; its record binds from now on."""
@@ -660,7 +798,13 @@ class _Start:
 
     def _journal(self, checkpoint: Checkpoint, gate: BatchGate, lease: leases.MachineLease) -> Callable[[], None]:
         options = (self.options.explain, gate, lease.check, self.topology.plan.sources)
-        return JournalWriter.joining(checkpoint.spark_folder, *options)
+        join_journal = JournalWriter.joining(checkpoint.spark_folder, *options)
+
+        def join() -> None:
+            join_journal()
+            keep_plans(gate, checkpoint.spark_folder)
+
+        return join
 
     def _gate(
         self, checkpoint: Checkpoint, lease: leases.MachineLease, on_start: Callable[[BatchRequest], None] | None = None
@@ -675,6 +819,9 @@ class _Start:
 
     def _hand_over(self, files: CheckpointFiles | None, checkpoint: Checkpoint, planned: int, settings: Any) -> None:
         if checkpoint.change is None or files is None or files.binding is None:
+            return
+        if self.deployment is not None:
+            self.deployment.finish(files)
             return
         with session.query_settings(*settings):
             read, added = self.topology.plan.sources, checkpoint.change.added_sources
