@@ -25,7 +25,14 @@ SCHEMA = pa.schema(
 )
 # Every merge in many small steps; one row of this schema has some 50 bytes.
 EAGER = Policy(small=64, work=2, steps=1000, segment=1024)
-POLICIES = {"eager": EAGER, "default": Policy(), "lazy": Policy(fanout=4, small=1, work=1, segment=256)}
+# Every commit relocates what stands in the oldest levels: all rows count as large, all batches as many.
+RELOCATING = Policy(small=1, large_row=1, bulk=1, part=1000, segment=700)
+POLICIES = {
+    "eager": EAGER,
+    "default": Policy(),
+    "lazy": Policy(fanout=4, small=1, work=1, segment=256),
+    "relocating": RELOCATING,
+}
 Hasher = Callable[[pa.Array], np.ndarray]
 HASHERS: dict[str, Hasher] = {
     "hash": hash_keys,

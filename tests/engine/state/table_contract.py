@@ -54,6 +54,7 @@ TABLES = {
     ),
 }
 POLICIES = (
+    Policy(small=1, large_row=1, bulk=1, part=1000, segment=700),
     Policy(small=64, work=2, steps=1000, segment=1024),
     Policy(fanout=3, small=1, work=1, segment=700),
     Policy(fanout=100, small=1),

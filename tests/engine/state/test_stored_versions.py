@@ -80,7 +80,7 @@ def asked(state: State, questions: list[tuple[str, int]]) -> list[str | None]:
     return found
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=["steps", "small steps", "many runs", "usual"])
+@pytest.mark.parametrize("policy", POLICIES, ids=["relocating", "steps", "small steps", "many runs", "usual"])
 @pytest.mark.parametrize("seed", range(4))
 def test_what_the_history_has_not_passed_is_found_whatever_is_merged_and_forgotten(policy: Policy, seed: int) -> None:
     chance, store, model = random.Random(seed), MemoryChunkStore(), Model()

@@ -19,7 +19,7 @@ import json
 import re
 import struct
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -179,6 +179,11 @@ class RunLayer:
         return sum(piece.rows for piece in self.pieces())
 
     @property
+    def size(self) -> int:
+        """About how many bytes its rows have."""
+        return sum(piece.size for piece in self.pieces())
+
+    @property
     def remaining(self) -> int:
         """About how many bytes are not merged yet."""
         return sum(piece.size for layer in self.layers for piece in layer)
@@ -193,6 +198,11 @@ class RunLayer:
             yield from layer
 
 
+def layers_of(levels: Iterable[RunLayer]) -> list[Layer]:
+    """All layers of some levels, newest first."""
+    return [layer for level in levels for layer in (*level.layers, level.done) if layer]
+
+
 @dataclass(frozen=True)
 class TableEntry:
     """A table in the manifest: its stored Arrow schema, and its levels, newest first."""
@@ -202,7 +212,7 @@ class TableEntry:
 
     def layers(self) -> list[Layer]:
         """All layers, newest first: the order in which a key is looked for."""
-        return [layer for level in self.levels for layer in (*level.layers, level.done) if layer]
+        return layers_of(self.levels)
 
     def runs(self) -> Iterator[Run]:
         for level in self.levels:
@@ -417,6 +427,11 @@ class TableLayout:
     @property
     def appended(self) -> bool:
         return not self.identity
+
+    @property
+    def has_one_row_a_key(self) -> bool:
+        """Whether there is one row of a key, and none is let go by time."""
+        return self.identity == ("key",) and not self.retained
 
     @property
     def named(self) -> frozenset[str]:

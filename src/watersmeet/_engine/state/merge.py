@@ -4,6 +4,7 @@ Size-tiered: a dozen levels of one size class (of the smallest, two) are merged 
 levels into the oldest when half of the rows are there for nothing, because newer ones have replaced them or time has
 passed them; so a row is rewritten about 1 + log12(state / batch) times, and a table's state is about twice what lives.
 How many rows are there for nothing is seen from a sample, once there are as many newer ones as in the oldest.
+Large rows are not merged so: where commits are large, too, what stands in the oldest levels is relocated, above them.
 A merge goes up the hashes in steps and may stop after each (see `manifest`), so that a commit's work is bounded
 by a few times its batch even where the state is a thousand times larger.
 
@@ -27,7 +28,7 @@ from watersmeet._engine.keys import KeyGroups, combine_hashes, group_keys, hash_
 from watersmeet._engine.row_sizes import Picked, in_pieces
 from watersmeet._engine.rows import Bools, Int64s, bools, gather, order_of
 from watersmeet._engine.rows import joined as together
-from watersmeet._engine.state.manifest import TOMBSTONE, Layer, Piece, RunLayer, TableLayout
+from watersmeet._engine.state.manifest import TOMBSTONE, Layer, Piece, RunLayer, TableLayout, layers_of
 from watersmeet.errors import StateError
 
 _LAST_HASH = 2**63 - 1
@@ -57,14 +58,25 @@ class Policy:
     work: int = 2  # bytes to merge per byte of a batch, for each merge under way
     steps: int = 32  # in at most about this many steps a merge is done, however small the batches: each leaves a run
     segment: int = 64 << 20  # bytes of a step and so of a run, at most
+    # large_row, bulk, part: a commit of so many bytes, which is this part of its table, relocates rows of so many bytes
+    large_row: int = 256
+    bulk: int = 4 << 20
+    part: int = 32
 
 
-def plan(levels: Sequence[RunLayer], policy: Policy, wasteful: Wasteful) -> tuple[RunLayer, ...]:
-    """Put levels that are due to be merged together; neighbours in age only, none that is being merged."""
+def plan(
+    levels: Sequence[RunLayer], policy: Policy, wasteful: Wasteful, size_limit: int | None = None
+) -> tuple[RunLayer, ...]:
+    """Put levels that are due to be merged together; neighbours in age only, none that is being merged.
+
+    Parameters
+    ----------
+    size_limit : bytes of a level beyond which it is left as it is; None: none is.
+    """
     planned = list(levels)
     at = 0
     while at < len(planned):
-        start = _group_start(planned, at, policy, wasteful)
+        start = _group_start(planned, at, policy, wasteful, size_limit)
         if start is None:
             at += 1
             continue
@@ -77,13 +89,15 @@ def plan(levels: Sequence[RunLayer], policy: Policy, wasteful: Wasteful) -> tupl
     return tuple(planned)
 
 
-def _group_start(levels: list[RunLayer], last: int, policy: Policy, wasteful: Wasteful) -> int | None:
+def _group_start(
+    levels: list[RunLayer], last: int, policy: Policy, wasteful: Wasteful, size_limit: int | None
+) -> int | None:
     """The newest level of a group due to be merged with `last` as its oldest level; None if there is none."""
-    if levels[last].merging:
+    if _is_left(levels[last], size_limit):
         return None
     tier = _tier(levels[last], policy)
     start, peers, newer = last, 1, 0
-    while start > 0 and not levels[start - 1].merging:
+    while start > 0 and not _is_left(levels[start - 1], size_limit):
         above = _tier(levels[start - 1], policy)
         if above > tier and last < len(levels) - 1:
             break
@@ -100,6 +114,10 @@ def _group_start(levels: list[RunLayer], last: int, policy: Policy, wasteful: Wa
     return start if oldest_may_be_due and wasteful(layers) else None
 
 
+def _is_left(level: RunLayer, size_limit: int | None) -> bool:
+    return level.merging or (size_limit is not None and level.size > size_limit)
+
+
 def is_wasteful(layers: Sequence[Layer], commit: int, load: Load, left: Left, changes: int) -> bool:
     """Whether a merge would leave at most half of some layers' rows, judged by some of them.
 
@@ -110,13 +128,14 @@ def is_wasteful(layers: Sequence[Layer], commit: int, load: Load, left: Left, ch
     ----------
     changes : rows that the commit brings: the sample is at most twice as many, or a thousand.
     """
-    oldest = sum(piece.rows for piece in layers[-1])
-    if not oldest:
+    if not layers[-1]:
         return True
+    base = max(reversed(layers), key=lambda layer: sum(piece.rows for piece in layer))
+    base_rows = sum(piece.rows for piece in base)
     total = sum(piece.rows for layer in layers for piece in layer)
-    sampled = oldest * min(_MOST_SAMPLED, max(_LEAST_SAMPLED, 2 * changes)) // total
-    offset = (commit * _NEXT_SAMPLE % 2**64) * oldest >> 64
-    low, high = _hashes_between(layers[-1], offset, sampled, load)
+    sampled = base_rows * min(_MOST_SAMPLED, max(_LEAST_SAMPLED, 2 * changes)) // total
+    offset = (commit * _NEXT_SAMPLE % 2**64) * base_rows >> 64
+    low, high = _hashes_between(base, offset, sampled, load)
     near = [piece for layer in layers for piece in layer if piece.low <= high and piece.run.high >= low]
     slices = [_between(load(piece), low, high) for piece in near]
     rows: int = sum(batch.num_rows for batch in slices)
@@ -142,9 +161,41 @@ def _between(batch: pa.RecordBatch, low: int, high: int) -> pa.RecordBatch:
     return batch.slice(int(start), int(end - start))
 
 
+def has_large_rows(levels: Sequence[RunLayer], size: int, policy: Policy) -> bool:
+    """Whether rows are moved less by relocating than by merging, in a commit that brings so many bytes."""
+    if size < policy.bulk or size < part_of(levels, policy):
+        return False
+    return _size(levels) >= policy.large_row * sum(level.rows for level in levels)
+
+
+def part_of(levels: Sequence[RunLayer], policy: Policy) -> int:
+    """Bytes of a level, of a table with large rows, that are not merged any more."""
+    return max(policy.small, _size(levels) // policy.part)
+
+
+def work_to_relocate(
+    levels: Sequence[RunLayer], size: int, policy: Policy, wasteful: Wasteful
+) -> tuple[int, tuple[RunLayer, ...]]:
+    """How many bytes of the oldest levels to relocate in this commit, and the levels with what is saved up then."""
+    *upper_levels, oldest = levels
+    if oldest.merging or not upper_levels:
+        return 0, tuple(levels)
+    credit, step = oldest.credit + policy.work * size, min(2 * part_of(levels, policy), policy.segment)
+    if credit < step:
+        return 0, (*upper_levels, replace(oldest, credit=credit))
+    rows = sum(level.rows + level.tombstones for level in levels)
+    if 2 * max(level.rows for level in levels) > rows or not wasteful(layers_of(levels)):
+        return 0, (*upper_levels, replace(oldest, credit=step))
+    return credit, (*upper_levels, replace(oldest, credit=0))
+
+
+def _size(levels: Sequence[RunLayer]) -> int:
+    return sum(level.size for level in levels)
+
+
 def _tier(level: RunLayer, policy: Policy) -> int:
     """The size class of a level: 0 up to `tiny`, then one more for each factor of `fanout`."""
-    size = sum(piece.size for piece in level.pieces())
+    size = level.size
     tier = 0
     while size > min(policy.tiny, policy.small):
         size //= policy.fanout
@@ -158,7 +209,7 @@ def share(level: RunLayer, batch_bytes: int, policy: Policy) -> tuple[int, RunLa
     credit = level.credit + policy.work * batch_bytes
     if remaining <= max(credit, policy.small):
         return remaining, level
-    total = remaining + sum(piece.size for piece in level.done)
+    total = level.size
     step = max(policy.fanout * policy.small, total // policy.steps)
     work = credit if credit >= step else 0
     return work, replace(level, credit=credit - work)

@@ -66,6 +66,7 @@ from watersmeet._engine.state.manifest import (
     checksum,
     contradiction,
     due_between,
+    layers_of,
     piece_of,
     with_due,
 )
@@ -76,6 +77,7 @@ from watersmeet._engine.state.merge import (
     PutRows,
     check,
     distinct,
+    has_large_rows,
     hashes,
     is_wasteful,
     joined,
@@ -83,6 +85,7 @@ from watersmeet._engine.state.merge import (
     length,
     newest,
     order,
+    part_of,
     plan,
     select_rows,
     share,
@@ -90,6 +93,7 @@ from watersmeet._engine.state.merge import (
     take_front,
     tombstones,
     without_values,
+    work_to_relocate,
 )
 from watersmeet._plan.declaration import TableSchema
 from watersmeet.errors import CorruptData, StateError
@@ -694,6 +698,13 @@ class Table:
         """How many rows a merge would leave of these, with nothing below them."""
         return len(self._left(without_values(slices, self.layout), drop_tombstones=True))
 
+    def survivors(self, rows: pa.RecordBatch, newer_layers: Sequence[Layer]) -> pa.RecordBatch:
+        """The rows of a run, of a table with one row for each key, that no newer layer replaces or deletes."""
+        alive = ~tombstones(rows, np.arange(len(rows)))
+        for hit in find_newest(Queries(hashes(rows), rows.column("key"), None), newer_layers, self.load):
+            alive[hit.queries] = False
+        return rows.take(pa.array(np.flatnonzero(alive)))
+
     def has_expired(self, levels: Sequence[RunLayer]) -> bool:
         """Whether whole runs can be dropped without being read."""
         return any(not self._floors.alive(piece, self.layout) for level in levels for piece in level.pieces())
@@ -990,7 +1001,15 @@ class State:
 
         if added:
             levels = (RunLayer((added,)), *levels)
-        levels = (RunLayer(tuple(_all_layers(levels))),) if compact else plan(levels, self._policy, wasteful)
+        if compact:
+            levels = (RunLayer(tuple(layers_of(levels))),)
+        elif table.layout.has_one_row_a_key and has_large_rows(levels, size, self._policy):
+            work, levels = work_to_relocate(levels, size, self._policy, wasteful)
+            levels, used_up = self._relocate(table, levels, work, writer)
+            retired += used_up
+            levels = plan(levels, self._policy, lambda _: False, part_of(levels, self._policy))
+        else:
+            levels = plan(levels, self._policy, wasteful)
         new_levels: list[RunLayer] = []
         # From the oldest on: whether anything older is left decides what becomes of tombstones.
         for level in reversed(levels):
@@ -1003,6 +1022,34 @@ class State:
             if level.rows:
                 new_levels.insert(0, level)
         return new_levels, retired
+
+    def _relocate(
+        self, table: Table, levels: Sequence[RunLayer], size: int, writer: RunWriter
+    ) -> tuple[tuple[RunLayer, ...], list[str]]:
+        """Empty the oldest levels of about `size` bytes: rows that stand go above all but this commit's changes.
+
+        In steps of a bounded size, each of which leaves one level (law 9).
+        """
+        changes, *old_levels = levels
+        results: list[RunLayer] = []
+        used_up: list[str] = []
+        while size > 0 and old_levels and not old_levels[-1].merging:
+            step = min(size, self._policy.segment)
+            size -= step
+            survivors: list[pa.RecordBatch] = []
+            while step > 0 and old_levels and not old_levels[-1].merging:
+                oldest = old_levels.pop()
+                front = take_front(oldest.layers, step, table.load)
+                newer_layers = layers_of((changes, *old_levels))
+                survivors += [table.survivors(batch, newer_layers) for batch in front.slices]
+                used_up += front.used_up
+                step -= max(1, oldest.size - RunLayer(front.layers).size)
+                old_levels += [RunLayer(front.layers)] if any(front.layers) else []
+            rows = joined(survivors, table.layout.schema)
+            if rows.num_rows:
+                rows = rows.take(pa.array(order(rows, np.arange(len(rows)), table.layout)))
+                results.append(RunLayer((writer.add(rows, table.layout, self._policy.segment),)))
+        return (changes, *reversed(results), *old_levels), used_up
 
     def _advance(
         self, level: RunLayer, work: int, table: Table, writer: RunWriter, *, is_oldest: bool
@@ -1024,10 +1071,6 @@ class State:
     def _layers(self, name: str) -> list[mf.Layer]:
         entry = self._manifest.tables.get(name)
         return [] if entry is None else entry.layers()
-
-
-def _all_layers(levels: Iterable[RunLayer]) -> list[mf.Layer]:
-    return [layer for level in levels for layer in (*level.layers, level.done) if layer]
 
 
 def _changed(name: str, existing: pa.Schema, requested: pa.Schema) -> StateError:
