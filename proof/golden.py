@@ -25,7 +25,7 @@ _WINDOWS = re.compile(r"^(?P<window>\w+)(?P<lengths>(?:, \w+ \d+ ms)+)(?P<emit>,
 _HELD = re.compile(r"^until (?:(?P<close>windows close)|(?P<ms>\d+) ms have passed)$")
 _LENGTH = re.compile(r"(\w+) (\d+) ms")
 _KEY = re.compile(r"^(?P<key>.*) (?P<start>\d+)\.\.(?P<end>\d+)$")
-_FUNCTIONS = {"foreign_key": "fk_extractor", "key_mapper": "key_mapper", "view": "view_type"}
+_FUNCTIONS = {"foreign_key": "fk_extractor", "on": "compared", "key_mapper": "key_mapper", "view": "view_type"}
 # what recordings say where all records of a join meet; a page's introduction says it for its sections
 _WIDE = {"stream-stream": {"window": "large enough that all records meet"}}
 _WTABLES = ("stream-wtable", "table-wtable", "wtable-table", "wtable-wtable")

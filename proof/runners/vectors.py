@@ -144,6 +144,19 @@ class VectorTopology:
         )
         self._observe(result)
 
+    def many_to_many(self) -> None:
+        """A join by equal values, under the key "left/right"."""
+        left, right = self._own_table("left", 0), self._own_table("right", 1)
+        compared = self._library.lift(FOREIGN_KEYS[self.vector["compared"]], "string")
+        method = {"inner": "join", "left": "left_join", "outer": "outer_join"}[self.vector["join_type"]]
+        result = getattr(left, method)(
+            right,
+            self._library.lift(joiner(self.vector), "string"),
+            on=(compared, compared),
+            result_key=self._library.lift(lambda left, right: f"{left or 'null'}/{right or 'null'}", "string"),
+        )
+        self._observe(result)
+
     def global_lookup(self) -> None:
         """A stream joined with a global table."""
         self._look_up(self._builder.global_table("right", **self._own_formats("right")))
@@ -301,6 +314,7 @@ BUILDERS: dict[str, Callable[[VectorTopology], None]] = {
     "fk-table-table": VectorTopology.foreign_key,
     "fk-table-table+table-table": VectorTopology.foreign_key,
     "one-to-many": VectorTopology.one_to_many,
+    "many-to-many": VectorTopology.many_to_many,
     "stream-globaltable": VectorTopology.global_lookup,
     "stream-globalview": VectorTopology.global_view,
     "table-source": VectorTopology.source,

@@ -11,12 +11,13 @@ from typing import Any
 
 from proof.oracle.functions import text
 from proof.oracle.graph import MapRecord, Node, Repartition, Topology
-from proof.oracle.records import Key, Value
+from proof.oracle.records import Key, Record, Value
 from proof.oracle.streams.self_join import SelfJoin
 from proof.oracle.streams.stream_stream import JoinSpec, StreamStreamJoin
 from proof.oracle.streams.stream_table import StreamTableJoin
 from proof.oracle.tables.foreign_key import foreign_key_join
 from proof.oracle.tables.global_lookup import GlobalLookup, GlobalTable, GlobalView, Lookup
+from proof.oracle.tables.many_to_many import ManyToManyJoin
 from proof.oracle.tables.one_to_many import OneToManyJoin
 from proof.oracle.tables.table import Table, TableSource
 from proof.oracle.tables.table_filter import TableFilter
@@ -207,6 +208,17 @@ def _one_to_many(topology: Topology, vector: Vector) -> None:
     observe(topology, named, vector)
 
 
+def _many_to_many(topology: Topology, vector: Vector) -> None:
+    left, right = (table_source(topology, vector, side, place) for place, side in enumerate(("left", "right")))
+    compared, how = FOREIGN_KEYS[described_value(vector, "compared")], join_type(vector["join_type"])
+    result = ManyToManyJoin(topology, left, right, how, (compared, compared), joiner(vector))
+
+    def both(record: Record) -> Record:
+        return replace(record, key=f"{text(record.key.prefix)}/{text(record.key.suffix)}")
+
+    observe(topology, MapRecord(result, both), vector)
+
+
 def _foreign_key(topology: Topology, vector: Vector) -> None:
     left, right = (table_source(topology, vector, side, place) for place, side in enumerate(("left", "right")))
     operators = _operators(vector)
@@ -237,6 +249,7 @@ BUILDERS: dict[str, Builder] = {
     "stream-globaltable": _global,
     "stream-globalview": _global_view,
     "one-to-many": _one_to_many,
+    "many-to-many": _many_to_many,
     "table-table": _table_table,
     "fk-table-table": _foreign_key,
     "fk-table-table+table-table": _foreign_key,
