@@ -201,10 +201,18 @@ class Topology:
         """
         from watersmeet._spark.query.start import StartOptions
 
+        change: dict[str, Any] = {"evolve": evolve, "replace": replace, "deploy": deploy, "back": back}
+        watch: dict[str, Any] = {"name": name, "metrics_port": metrics_port, "progress": progress, "explain": explain}
         options = StartOptions(
             *(kafka, shards, tasks, trigger, available_now, None if local_cache is None else os.fspath(local_cache)),
-            *(allow_partition_change, allow_changed_functions, allow_recreated_topics, evolve, idle_after),
-            *(record_cache, name, metrics_port, progress, explain, replace, deploy, back, if_equal),
+            allow_partition_change=allow_partition_change,
+            allow_changed_functions=allow_changed_functions,
+            allow_recreated_topics=allow_recreated_topics,
+            idle_after=idle_after,
+            record_cache=record_cache,
+            if_equal=if_equal,
+            **change,
+            **watch,
         )
         return self._started(spark, self._place(checkpoint), options)
 

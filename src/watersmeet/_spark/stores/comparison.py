@@ -97,7 +97,7 @@ def plain(value: Any) -> Any:
 # A row is the same if its value is the same as JSON, where a field without a value is left out: so a store with wider
 # types, or with a further field that is empty, is equal.
 
-_KINDS = ("added", "changed", "removed")
+_KINDS = ("equal", "added", "changed", "removed")
 
 
 def compare_frames(name: str, old: DataFrame, new: DataFrame, limit: int = LISTED_ROWS) -> Comparison:
@@ -117,8 +117,8 @@ def compare_frames(name: str, old: DataFrame, new: DataFrame, limit: int = LISTE
         listed = rows.filter(F.col("kind") != "equal").orderBy("key", "times").limit(limit).collect()
     finally:
         rows.unpersist()
-    numbers = (counts.get(kind, 0) for kind in _KINDS)
-    return Comparison(name, counts.get("equal", 0), *numbers, tuple(map(_difference, listed)))
+    equal, added, changed, removed = (counts.get(kind, 0) for kind in _KINDS)
+    return Comparison(name, equal, added, changed, removed, tuple(map(_difference, listed)))
 
 
 def _texts(store: DataFrame, side: str) -> DataFrame:
