@@ -201,19 +201,16 @@ class Topology:
         """
         from watersmeet._spark.query.start import StartOptions
 
+        cache = None if local_cache is None else os.fspath(local_cache)
+        allow: dict[str, Any] = {
+            "allow_partition_change": allow_partition_change,
+            "allow_changed_functions": allow_changed_functions,
+            "allow_recreated_topics": allow_recreated_topics,
+        }
         change: dict[str, Any] = {"evolve": evolve, "replace": replace, "deploy": deploy, "back": back}
+        rules: dict[str, Any] = {"idle_after": idle_after, "record_cache": record_cache, "if_equal": if_equal}
         watch: dict[str, Any] = {"name": name, "metrics_port": metrics_port, "progress": progress, "explain": explain}
-        options = StartOptions(
-            *(kafka, shards, tasks, trigger, available_now, None if local_cache is None else os.fspath(local_cache)),
-            allow_partition_change=allow_partition_change,
-            allow_changed_functions=allow_changed_functions,
-            allow_recreated_topics=allow_recreated_topics,
-            idle_after=idle_after,
-            record_cache=record_cache,
-            if_equal=if_equal,
-            **change,
-            **watch,
-        )
+        options = StartOptions(kafka, shards, tasks, trigger, available_now, cache, **allow, **change, **rules, **watch)
         return self._started(spark, self._place(checkpoint), options)
 
     def frame(
