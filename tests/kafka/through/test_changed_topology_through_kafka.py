@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -125,6 +128,57 @@ def test_the_history_of_an_added_table_is_read_at_its_own_rate_beside_all_that_l
     assert named == {"0": "eA", "1": "fB", "2": "gC", "3": "hD"}
     put(topics[0], "x" * 16)
     assert run(joined=True) == {str(number): f"x{user}" for number, user in enumerate("ABCDEFGHIJKLMNOP")}
+
+
+def marked_counts(orders: str, out: str, version: str) -> wm.Topology:
+    b = wm.StreamsBuilder("deployed")
+    counts = b.stream(orders, key="string", value="string", name="orders").group_by_key()
+    numbers = counts.agg(n=wm.count(), name="counted").to_stream(name="counts")
+    numbers.map_values(lambda v: F.concat(v["n"].cast("string"), F.lit(version)), name="n").to(out, name="out")
+    return b.build()
+
+
+@pytest.mark.filterwarnings("ignore:A function has changed since the last start")
+def test_while_records_come_in_a_topic_has_each_result_from_one_of_two_topologies(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    orders, out = new_topic(broker), new_topic(broker)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
+    sent, ended = Counter[str](), threading.Event()
+
+    def produce() -> None:
+        while not ended.wait(0.5):
+            key = "abc"[sent.total() % 3]
+            producer.produce(orders, key=key, value="v", partition=sent.total() % 2)
+            sent[key] += 1
+            assert producer.flush(30) == 0
+
+    options: Any = {"kafka": wm.Kafka(broker.bootstrap_servers), "checkpoint": str(tmp_path / "cp")}
+    blue = marked_counts(orders, out, "").start(spark, trigger="8 seconds", shards=2, tasks=2, **options)
+    producer.produce(orders, key="a", value="v", partition=0)
+    sent["a"] += 1
+    assert producer.flush(30) == 0
+    blue.processAllAvailable()
+    thread = threading.Thread(target=produce)
+    thread.start()
+    try:
+        green = marked_counts(orders, out, "!").start(spark, deploy=True, **options)
+        assert not blue.isActive
+        before = sent.total()
+        while sent.total() < before + 3:
+            ended.wait(0.1)
+    finally:
+        ended.set()
+        thread.join()
+    green.processAllAvailable()
+    assert green.drain()
+    for key, count in sent.items():
+        values = [record.value.decode() for record in committed(broker, out) if record.key == key.encode()]
+        assert [value.removesuffix("!") for value in values] == [*map(str, range(1, count + 1))]
+        # the versions change once
+        marks = [value.endswith("!") for value in values]
+        assert marks == sorted(marks)
+        assert set(marks) == {False, True}
 
 
 def viewed(orders: str, users: str, out: str, *, left: bool) -> wm.Topology:
