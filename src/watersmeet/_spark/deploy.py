@@ -51,8 +51,8 @@ from watersmeet._spark.stores.table_columns import StoreColumns
 from watersmeet.errors import ChangedTopology, ConfigError, CorruptData
 
 LOG = logging.getLogger("watersmeet.query")
-PAUSE_BATCHES = 10
-"""So many batches may be left to run when the running query is asked to end: until they have run, nobody writes."""
+LONGEST_PAUSE = 60.0
+"""Seconds that the batches may take which are left when the running query is asked to end: until then nobody writes."""
 _COPIES = 5
 _LOOK_SECONDS = 0.1
 _REMOTE_LOOK_SECONDS = 1.0
@@ -197,6 +197,8 @@ class Deployment:
         self._copy = checkpoint.spark_folder.below("running")
         self._plans = CommittedPlans(self._running)
         self._run_batch: Callable[[], None] = lambda: None
+        # of the last round: whether it has gained on the running query, and what a batch has taken
+        self._gains, self._batch_seconds = True, 0.0
         self.batch = NO_BATCH
         self.comparisons: tuple[Comparison, ...] = ()
 
@@ -273,22 +275,24 @@ class Deployment:
 
         Raises
         ------
-        ConfigError : more than `PAUSE_BATCHES` are left then.
+        ConfigError : what is left then takes longer than `LONGEST_PAUSE`.
         """
-        self._run_batch, lag = run_batch, 0
+        self._run_batch = run_batch
         while distance := self._plans.last - self.batch:
-            if lag and distance >= lag:
-                if distance <= PAUSE_BATCHES:
+            if not self._gains:
+                if (pause := distance * self._batch_seconds) <= LONGEST_PAUSE:
                     return
                 raise ConfigError(
-                    f"The changed topology does not catch up: the running query is {distance} batches ahead, and was "
-                    f"{lag} before.",
+                    f"The changed topology does not catch up: the running query is {distance} batches ahead, and it "
+                    f"would take {pause:.0f} seconds without results to run them.",
                     given=self._checkpoint.folder,
                     hint=_LONGER,
                 )
             LOG.info("The changed topology is %d batches behind the running query.", distance)
-            lag = distance
+            begin = time.monotonic()
             self.follow(self.batch + distance)
+            self._batch_seconds = (time.monotonic() - begin) / distance
+            self._gains = self._plans.last - self.batch < distance
 
     def follow(self, last: int) -> None:
         """Run all batches up to this one, each as the running query has planned it."""

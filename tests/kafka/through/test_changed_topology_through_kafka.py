@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 import watersmeet as wm
 from dev.broker import KafkaBroker
 from tests.kafka.topics import committed, new_topic
+from watersmeet._spark import deploy
 
 
 def topology(orders: str, users: str, out: str, more: str, *, joined: bool, counted: bool) -> wm.Topology:
@@ -140,24 +141,26 @@ def marked_counts(orders: str, out: str, version: str) -> wm.Topology:
 
 @pytest.mark.filterwarnings("ignore:A function has changed since the last start")
 def test_while_records_come_in_a_topic_has_each_result_from_one_of_two_topologies(
-    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(deploy, "LONGEST_PAUSE", float("inf"))
     orders, out = new_topic(broker), new_topic(broker)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     sent, ended = Counter[str](), threading.Event()
 
+    def send() -> None:
+        key = "abc"[sent.total() % 3]
+        producer.produce(orders, key=key, value="v", partition=sent.total() % 2)
+        sent[key] += 1
+        assert producer.flush(30) == 0
+
     def produce() -> None:
         while not ended.wait(0.5):
-            key = "abc"[sent.total() % 3]
-            producer.produce(orders, key=key, value="v", partition=sent.total() % 2)
-            sent[key] += 1
-            assert producer.flush(30) == 0
+            send()
 
     options: Any = {"kafka": wm.Kafka(broker.bootstrap_servers), "checkpoint": str(tmp_path / "cp")}
-    blue = marked_counts(orders, out, "").start(spark, trigger="8 seconds", shards=2, tasks=2, **options)
-    producer.produce(orders, key="a", value="v", partition=0)
-    sent["a"] += 1
-    assert producer.flush(30) == 0
+    blue = marked_counts(orders, out, "").start(spark, shards=2, tasks=2, **options)
+    send()
     blue.processAllAvailable()
     thread = threading.Thread(target=produce)
     thread.start()
