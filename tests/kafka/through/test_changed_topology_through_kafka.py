@@ -176,12 +176,15 @@ def test_while_records_come_in_a_topic_has_each_result_from_one_of_two_topologie
     green.processAllAvailable()
     assert green.drain()
     for key, count in sent.items():
-        values = [record.value.decode() for record in committed(broker, out) if record.key == key.encode()]
-        assert [value.removesuffix("!") for value in values] == [*map(str, range(1, count + 1))]
-        # the versions change once
-        marks = [value.endswith("!") for value in values]
-        assert marks == sorted(marks)
-        assert set(marks) == {False, True}
+        check_versions([r.value.decode() for r in committed(broker, out) if r.key == key.encode()], count)
+
+
+def check_versions(values: list[str], count: int) -> None:
+    """Each number once, and the versions change once."""
+    assert [value.removesuffix("!") for value in values] == [*map(str, range(1, count + 1))]
+    marks = [value.endswith("!") for value in values]
+    assert marks == sorted(marks)
+    assert set(marks) == {False, True}
 
 
 def viewed(orders: str, users: str, out: str, *, left: bool) -> wm.Topology:
