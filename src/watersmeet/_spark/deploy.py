@@ -289,9 +289,9 @@ class Deployment:
                     hint=_LONGER,
                 )
             LOG.info("The changed topology is %d batches behind the running query.", distance)
-            begin = time.monotonic()
+            start = time.monotonic()
             self.follow(self.batch + distance)
-            self._batch_seconds = (time.monotonic() - begin) / distance
+            self._batch_seconds = (time.monotonic() - start) / distance
             self._gains = self._plans.last - self.batch < distance
 
     def follow(self, last: int) -> None:
