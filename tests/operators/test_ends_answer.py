@@ -13,6 +13,7 @@ import pytest
 from tests.operators.test_who_answers import names_in
 from tests.test_architecture import modules
 from watersmeet._spark.outputs.outputs import WRITERS
+from watersmeet._spark.sources.iceberg import LakeRows
 from watersmeet._spark.sources.sources import READINGS
 from watersmeet.io.inputs import Origin
 from watersmeet.io.outputs import Output, SinkTarget
@@ -79,7 +80,12 @@ def test_each_output_has_what_writes_it_and_each_input_what_reads_it() -> None:
     named = {each for each in below(SinkTarget) if each.__module__.startswith("watersmeet.")}
     assert {each.__name__ for each in named - WRITERS.keys()} == {"SinkTarget", "TableTarget"}
     read = {each for each in below(Origin) if each.__module__.startswith("watersmeet.")}
-    assert {each.__name__ for each in read - READINGS.keys()} == {"Origin", "SortedOut", "ChangeRows", "LakeRows"}
+    assert {each.__name__ for each in read - READINGS.keys()} == {
+        "Origin",
+        "SortedOut",
+        "ChangeRows",
+        LakeRows.__name__,
+    }
 
 
 BAD = [
