@@ -81,7 +81,7 @@ class CommittedPlans:
         plan = self._plans.get(batch) or self._logs.text(f"offsets/{batch}") or self._logs.text(f"{PLANS}/{batch}")
         if not plan:
             raise ConfigError(
-                f"The running query has let go of the plan of batch {batch} before it was read.",
+                f"The running query has removed the plan of batch {batch} before it was read.",
                 given=self._logs,
                 hint=_LONGER,
             )
@@ -261,7 +261,7 @@ class Deployment:
             if self._running.text(f"commits/{batch}") and self._copy.text(f"offsets/{batch}"):
                 return batch
         raise ConfigError(
-            "The running query lets go of its state faster than that can be copied.",
+            "The running query removes its state faster than it can be copied.",
             given=self._running,
             hint=_LONGER,
         )

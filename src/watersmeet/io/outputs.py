@@ -188,7 +188,7 @@ class Output:
 
 @dataclass(frozen=True)
 class UserOutputTarget(SinkTarget):
-    """An output of the user's own, as a sink target: so his class may have any names that it likes."""
+    """An output of the user's own, wrapped as a sink target: its class may use any names."""
 
     output: Output
 

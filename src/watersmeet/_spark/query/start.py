@@ -194,8 +194,8 @@ class StartOptions:
             )
         if self.deploy and self.replace:
             raise ConfigError(
-                f"Give either deploy=True or replace={list(self.replace)!r:.80}, not both: the rows that differ go out "
-                "with the first batch.",
+                f"Give either deploy=True or replace={list(self.replace)!r:.80}, not both: a deployment "
+                "sends no rows of a replaced table.",
                 hint="End the running query with query.drain(), and start this one with evolve=True and replace=.",
             )
 
@@ -537,7 +537,7 @@ class _Start:
     def _start_on(
         self, files: CheckpointFiles, trigger: dict[str, Any], lease: leases.MachineLease, totals: Totals | None
     ) -> Query:
-        effects = self._option_effects(files) | self._schemas(files) | policies_effect(self.topology.plan)
+        effects = self._effects(files)
         checkpoint = self.deployment.pending(files) if self.deployment else self._checkpoint(files, effects)
         groups = 0 if checkpoint.change else max(checkpoint.facts.level_groups, default=self.topology.levels)
         planned = spark_logs.checked_last_batch(files.spark_folder, groups, patterns=bool(self.topology.plan.patterns))
@@ -575,12 +575,9 @@ class _Start:
         if files.binding is None or not files.batches:
             return None
         refuse_deployment(self.topology.plan, self.folder)
-        effects = self._option_effects(files) | self._schemas(files) | policies_effect(self.topology.plan)
-        runs, facts, back = (
-            leases.may_run(self.folder.path, self.folder),
-            self._facts(files, effects),
-            self.options.back,
-        )
+        effects = self._effects(files)
+        runs, back = leases.may_run(self.folder.path, self.folder), self.options.back
+        facts = self._facts(files, effects)
         differs = back and changed_functions(files.binding, facts)
         if not runs and not differs and files.change(facts) is None:
             return None
@@ -616,7 +613,7 @@ class _Start:
         if former is None or not has_plans(files.spark_folder, former.ends[1] + 1, files.ends[1]):
             LOG.warning("The state of the topology before is gone: this one continues with that of the running one.")
             return None
-        effects = self._option_effects(former) | self._schemas(former) | policies_effect(self.topology.plan)
+        effects = self._effects(former)
         checkpoint = self._checkpoint(former, effects)
         if checkpoint.change is not None:
             raise ChangedTopology(
@@ -698,6 +695,9 @@ class _Start:
             handover = (self.topology, files.spark_folder, files.binding, checkpoint, files.ends[1])
             return with_counts(change, Handover(*handover).counted())
 
+    def _effects(self, files: CheckpointFiles) -> dict[str, Any]:
+        return self._option_effects(files) | self._schemas(files) | policies_effect(self.topology.plan)
+
     def _option_effects(self, files: CheckpointFiles) -> dict[str, Any]:
         """The effects of options, of the session's settings and of the wall clock."""
         effects = {"record_cache": self.options.record_cache, "idle_after_ms": self.options.idle_after_ms}
@@ -763,7 +763,7 @@ class _Start:
         """The query that runs, and what keeps its counts."""
         facts, schemas, kafka = checkpoint.facts, checkpoint.facts.effects.get("schemas", {}), self.options.kafka
         topology, reports = formats.with_sinks(under(self.topology, facts.effects), schemas), BatchReports(self.spark)
-        settings = (self.spark, facts.tasks, self.folder.path, facts.effects["session"], self._file_manager(lease))
+        settings = (*self._settings(checkpoint), self._file_manager(lease))
         with formats.handed_registries(self.spark, topology.plan.sources) as registries:
             with session.query_settings(*settings):
                 read = formats.sources_with_schemas(topology.plan.sources, schemas, registries)
