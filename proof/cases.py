@@ -64,7 +64,7 @@ _SINCE = {"stream-stream": 0, "stream-table": 0, "table-table": 0, "stream-globa
 """The first generation that has a join; what is not here is compared as it is now."""
 _OURS = frozenset(
     {"stream-wtable", "table-wtable", "wtable-table", "wtable-wtable", "one-to-many", "multi-join"}
-    | {"stream-globalview", "distinct", "expiry", "stream-match", "many-to-many"}
+    | {"stream-globalview", "distinct", "expiry", "stream-match", "many-to-many", "table-set"}
 )
 """What no release of Kafka Streams has."""
 

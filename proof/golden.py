@@ -89,7 +89,7 @@ def _facts(vector: Mapping[str, Any], generation: str) -> Iterator[str]:
     else:
         yield f"- type: {vector['join_type']}"
     yield f"- generation: {generation}"
-    if vector["join_type"] is not None:
+    if vector["joiner"] is not None:
         yield f"- joiner: {vector['joiner']}"
     if "before_ms" in vector["params"]:
         yield _WINDOW_FACT.format_map(vector["params"])
@@ -149,6 +149,7 @@ def history_of(path: Path | str, title: str, facts: dict[str, str], steps: list[
         "expiry": ("ttl", "since"),
         "stream-match": ("type", "match", "window"),
         "three-way": ("type", "then"),
+        "table-set": ("type",),
     }
     wanted = ("fold",) if "fold" in facts else owned.get(facts.get("operator", ""), ("type", "joiner"))
     missing = {"operator", "generation", *wanted} - set(facts)

@@ -157,6 +157,18 @@ class VectorTopology:
         )
         self._observe(result)
 
+    def table_set(self) -> None:
+        """Rows of a table that meet those of another one, or do not; sets of two, and the values of one."""
+        left, method = self._own_table("left", 0), self.vector["join_type"]
+        others = () if method == "distinct" else (self._own_table("right", 1),)
+        options = {"on": "compared", "foreign_key": "fk_extractor"}
+        functions = {
+            option: self._library.lift(FOREIGN_KEYS[self.vector[fact]], "string")
+            for option, fact in options.items()
+            if fact in self.vector
+        }
+        self._observe(getattr(left, method)(*others, **functions))
+
     def global_lookup(self) -> None:
         """A stream joined with a global table."""
         self._look_up(self._builder.global_table("right", **self._own_formats("right")))
@@ -315,6 +327,7 @@ BUILDERS: dict[str, Callable[[VectorTopology], None]] = {
     "fk-table-table+table-table": VectorTopology.foreign_key,
     "one-to-many": VectorTopology.one_to_many,
     "many-to-many": VectorTopology.many_to_many,
+    "table-set": VectorTopology.table_set,
     "stream-globaltable": VectorTopology.global_lookup,
     "stream-globalview": VectorTopology.global_view,
     "table-source": VectorTopology.source,

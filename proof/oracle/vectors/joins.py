@@ -1,4 +1,4 @@
-"""Vectors of joins: stream-stream, stream-table, global, table-table, foreign key.
+"""Vectors of joins: stream-stream, stream-table, global, table-table, foreign key; and of sets of tables.
 
 Owns how the described joins are put together. Law: operators in the order of `params.operators`.
 """
@@ -11,16 +11,18 @@ from typing import Any
 
 from proof.oracle.functions import text
 from proof.oracle.graph import MapRecord, Node, Repartition, Topology
-from proof.oracle.records import Key, Record, Value
+from proof.oracle.records import Joiner, Key, Record, Value
 from proof.oracle.streams.self_join import SelfJoin
 from proof.oracle.streams.stream_stream import JoinSpec, StreamStreamJoin
 from proof.oracle.streams.stream_table import StreamTableJoin
 from proof.oracle.tables.foreign_key import foreign_key_join
 from proof.oracle.tables.global_lookup import GlobalLookup, GlobalTable, GlobalView, Lookup
 from proof.oracle.tables.many_to_many import ManyToManyJoin
+from proof.oracle.tables.multi_join import MultiJoin
 from proof.oracle.tables.one_to_many import OneToManyJoin
 from proof.oracle.tables.table import Table, TableSource
 from proof.oracle.tables.table_filter import TableFilter
+from proof.oracle.tables.table_map_values import TableMapValues
 from proof.oracle.tables.table_table import table_table_join
 from proof.oracle.vectors.untold import IncompleteVectorError, described_value, join_type, predicate
 from proof.oracle.vectors.vectors import (
@@ -36,6 +38,8 @@ from proof.oracle.vectors.vectors import (
     table_source,
 )
 from proof.oracle.vectors.windows import windowed_table_join
+from proof.oracle.windows.aggregate import GroupTable, TableAggregate
+from proof.oracle.windows.aggregation import Aggregator
 
 _LARGE_MS = 1_000_000
 
@@ -219,6 +223,42 @@ def _many_to_many(topology: Topology, vector: Vector) -> None:
     observe(topology, MapRecord(result, both), vector)
 
 
+SETS: dict[str, tuple[str, Joiner]] = {
+    "semi_join": ("inner", lambda left, right: left),
+    "anti_join": ("left", lambda left, right: left if right is None else None),
+    "union": ("outer", lambda left, right: right if left is None else left),
+    "intersect": ("inner", lambda left, right: left),
+    "subtract": ("left", lambda left, right: left if right is None else None),
+}
+"""Of each method that takes two tables, the join of which it is made."""
+
+
+def _table_set(topology: Topology, vector: Vector) -> None:
+    left = table_source(topology, vector, "left", 0)
+    if vector["join_type"] == "distinct":
+        observe(topology, _row_counts(topology, left, lambda value: value, shows_value=True), vector)
+        return
+    (how, join), right = SETS[vector["join_type"]], table_source(topology, vector, "right", 1)
+    if "compared" in vector:
+        compared = FOREIGN_KEYS[vector["compared"]]
+        rows = _row_counts(topology, right, compared)
+        observe(topology, foreign_key_join(topology, left, rows, how, compared, join), vector)
+    elif "fk_extractor" in vector:
+        observe(topology, foreign_key_join(topology, left, right, how, _foreign_key_of(vector), join), vector)
+    else:
+        observe(topology, MultiJoin((left, right), (how,), join), vector)
+
+
+def _row_counts(
+    topology: Topology, table: Table, function: Callable[[Value], Value], *, shows_value: bool = False
+) -> Table:
+    """How many rows have each value of a function, under the value; or the value in place of their number."""
+    groups = GroupTable(topology, table, lambda key, value: (function(value), value))
+    kept = Aggregator(list, lambda rows, row: [*rows, function(row)], lambda rows, row: rows[1:])
+    counts = TableAggregate(topology, groups.topic, kept)
+    return TableMapValues(counts, lambda rows: (rows[0] if shows_value else str(len(rows))) if rows else None)
+
+
 def _foreign_key(topology: Topology, vector: Vector) -> None:
     left, right = (table_source(topology, vector, side, place) for place, side in enumerate(("left", "right")))
     operators = _operators(vector)
@@ -250,6 +290,7 @@ BUILDERS: dict[str, Builder] = {
     "stream-globalview": _global_view,
     "one-to-many": _one_to_many,
     "many-to-many": _many_to_many,
+    "table-set": _table_set,
     "table-table": _table_table,
     "fk-table-table": _foreign_key,
     "fk-table-table+table-table": _foreign_key,
