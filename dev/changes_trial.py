@@ -37,6 +37,8 @@ PROPERTIES = "'delta.enableChangeDataFeed' = 'true'"
 ON_READ = ", ".join(f"'write.{verb}.mode' = 'merge-on-read'" for verb in ("delete", "update", "merge"))
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 KEYS, REGIONS = 6, "ns"
+GROUP = 10
+"""Histories that one query reads: its start takes longer than their commits."""
 
 
 class Shop:
@@ -114,12 +116,27 @@ class Shop:
         """Where the views of this history are."""
         return self.folder / f"views{self.number}"
 
-    def run(self, die_in: int | None = None, **options: Any) -> None:
-        """Read what is there."""
+    def run(self, *numbers: int, die_in: int | None = None, **options: Any) -> None:
+        """Read what is there of these histories, or of the one that is under way, with one query."""
         builder = wm.StreamsBuilder("changes")
+        for number in numbers or (self.number,):
+            self.number = number
+            self._join(builder, die_in, options)
+        query = builder.build().start(
+            self.spark,
+            checkpoint=self.folder / f"checkpoint{numbers[0] if numbers else self.number}",
+            available_now=True,
+            local_cache=self.folder / "cache",
+            shards=2,
+            tasks=1,
+        )
+        query.awaitTermination()
+
+    def _join(self, builder: wm.StreamsBuilder, die_in: int | None, options: dict[str, Any]) -> None:
+        number = self.number
         key, given = "id" if self.format == "delta" else None, {"maxFilesPerTrigger": "1"}
-        orders = builder.table(wm.Changes(self.table("orders"), key=key, options=given, **options), name="orders")
-        customers = builder.table(wm.Changes(self.table("customers"), key=key, value="region"), name="customers")
+        orders = builder.table(wm.Changes(self.table("orders"), key=key, options=given, **options), name=f"o{number}")
+        customers = builder.table(wm.Changes(self.table("customers"), key=key, value="region"), name=f"c{number}")
         joined = orders.join(
             customers,
             lambda order, region: F.struct(order["amount"], region.alias("region")),
@@ -127,16 +144,7 @@ class Shop:
         )
         totals = joined.group_by(lambda row: (row["region"], row["amount"])).agg(total=wm.sum(lambda amount: amount))
         for name, table in (("joined", joined), ("totals", totals)):
-            table.to(wm.ForeachBatch(self._keeping(self.place / name, die_in)), name=name)
-        query = builder.build().start(
-            self.spark,
-            checkpoint=self.folder / f"checkpoint{self.number}",
-            available_now=True,
-            local_cache=self.folder / "cache",
-            shards=2,
-            tasks=1,
-        )
-        query.awaitTermination()
+            table.to(wm.ForeachBatch(self._keeping(self.place / name, die_in)), name=f"{name}{number}")
 
     @staticmethod
     def view(place: Path, before: int = 1 << 31) -> dict[Any, Any]:
@@ -176,15 +184,22 @@ class Shop:
 
 
 def histories(shop: Shop, count: int, seed: int) -> None:
-    """So many random histories of commits and starts."""
-    for number in range(count):
-        draw = random.Random(f"{seed} {number}")
-        shop.make(number)
-        for _ in range(draw.randint(2, 3)):
-            for _ in range(draw.randint(1, 4)):
-                shop.change(draw)
-            shop.run()
-            shop.check(f"history {number} of seed {seed}")
+    """So many random histories of commits and starts; some are read by one query."""
+    for first in range(0, count, GROUP):
+        numbers = range(first, min(first + GROUP, count))
+        draws = {number: random.Random(f"{seed} {number}") for number in numbers}
+        for number in numbers:
+            shop.make(number)
+        for turn in range(3):
+            for number in numbers:
+                shop.number = number
+                for _ in range(draws[number].randint(0 if turn else 1, 4)):
+                    shop.change(draws[number])
+            shop.run(*numbers)
+            for number in numbers:
+                shop.number = number
+                shop.check(f"history {number} of seed {seed}, turn {turn}")
+        print(f"{numbers[-1] + 1} histories", flush=True)
 
 
 def snapshots(shop: Shop) -> None:

@@ -100,8 +100,8 @@ def _rows(keys: np.ndarray, seq: int, rng: np.random.Generator) -> pa.Table:
     )
 
 
-def values(count: int, rng: np.random.Generator) -> pa.Array:
-    """Random texts of printable characters."""
-    data = rng.integers(32, 127, count * VALUE_BYTES, dtype=np.uint8)
-    offsets = np.arange(count + 1, dtype=np.int32) * VALUE_BYTES
+def values(count: int, rng: np.random.Generator, size: int = VALUE_BYTES) -> pa.Array:
+    """Random texts of so many printable characters each."""
+    data = rng.integers(32, 127, count * size, dtype=np.uint8)
+    offsets = np.arange(count + 1, dtype=np.int32) * size
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])

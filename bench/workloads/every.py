@@ -21,6 +21,9 @@ WINDOW = "10 seconds"
 """Of `stream_stream`, before and after; the grace is as long."""
 FIVE = ("one", "two", "three", "four", "five")
 """The tables of `multi_join`, which has one join of all, and of `join_chain`, which has four joins of two."""
+ONE = ("readings",)
+"""The stream of `large_states`, whose state has a row of a kilobyte for each key, as ShuffleBench's does."""
+LARGE_BYTES = 1_000
 SHARDS, MANY_SHARDS = (4, 20, 200), (64, 512)
 """Of `shards`, with few records and with more."""
 DAY_MS = 86_400_000
@@ -129,6 +132,21 @@ def _stream_pieces(rows: int, keys: int, files: int, span: int = 0) -> Pieces:
         yield {"left": piece(number), "right": piece(number)}
 
 
+def _large_rows(root: Path, quick: bool) -> Data:
+    """A stream of texts of a kilobyte; about four for each key."""
+    rows, keys, files = (20_000, 5_000, 4) if quick else (2_000_000, 500_000, 16)
+    shown = f"{rows:,} records of 1 kB, {keys:,} keys"
+    return written(root / "data" / f"large-{rows}-{keys}-{_VERSION}", _large_pieces(rows, keys, files), shown, ONE)
+
+
+def _large_pieces(rows: int, keys: int, files: int) -> Pieces:
+    rng, each = np.random.default_rng([_VERSION, rows]), rows // files
+    span = each // RECORDS_PER_MS
+    for number in range(files):
+        texts = values(each, rng, LARGE_BYTES)
+        yield {ONE[0]: (key_of(rng.integers(0, keys, each)), texts, EPOCH + number * span + spread(each, span))}
+
+
 # -- topologies ------------------------------------------------------------------------------------------------
 
 
@@ -184,6 +202,13 @@ def _stream_stream(builder: Any, topics: Topics) -> Any:
     return left.join(right, F.concat, wm.JoinWindows.of_time_difference_and_grace(WINDOW, WINDOW))
 
 
+def _large_states(builder: Any, topics: Topics) -> Any:
+    import watersmeet as wm
+
+    latest = builder.stream(topics[0], key="long", value="string").group_by_key().agg(text=wm.last(lambda value: value))
+    return latest.map_values(lambda row: row["text"].substr(1, 8)).to_stream()
+
+
 WORKLOADS = {
     "table_table": Workload(_two_tables, _table_table, "table", cached=True),
     "multi_join": Workload(_five_tables, _multi_join, "table", FIVE, parted=True, cached=True),
@@ -191,6 +216,7 @@ WORKLOADS = {
     "stream_table": Workload(_two_tables, _stream_table, "count", as_of=True),
     "foreign_key": Workload(_references, _foreign_key, "table", parted=True, cached=True),
     "stream_stream": Workload(_streams, _stream_stream, "records"),
+    "large_states": Workload(_large_rows, _large_states, "table", ONE, cached=True),
     **json_records.WORKLOADS,
     **demo.WORKLOADS,
     **aggregates.WORKLOADS,

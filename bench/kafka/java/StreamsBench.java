@@ -6,6 +6,7 @@ import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.Joined;
 import org.apache.kafka.streams.kstream.KStream;
@@ -65,6 +66,13 @@ public final class StreamsBench {
             case "trickle1":
             case "trickle3":
                 trickle(builder, in).to(out[0], Produced.with(Serdes.Long(), Serdes.String()));
+                break;
+            case "large_states":
+                builder.stream(in[0], WITH)
+                    .groupByKey(Grouped.with(Serdes.Long(), Serdes.String()))
+                    .reduce((before, latest) -> latest)
+                    .mapValues(latest -> latest.substring(0, 8))
+                    .toStream().to(out[0], Produced.with(Serdes.Long(), Serdes.String()));
                 break;
             case "multi_join":
             case "join_chain":
