@@ -34,6 +34,8 @@ RATE = 100
 """Records a second that are sent, unless another rate is asked for."""
 EVERY_SECONDS = 0.1
 """Between two sends, where there are more than ten records a second."""
+SILENCE_SECONDS = 5.0
+"""Without a result behind the last record: all have come."""
 TIME_CHARACTERS = 17
 """Of a value: when it was sent, seconds since the epoch to the microsecond."""
 PHASES = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets", "triggerExecution")
@@ -66,7 +68,7 @@ def measured(levels: int, seconds: float, work: Path, *, profile: bool = False, 
 
 
 class Feed:
-    """Fills the tables, then sends and reads in threads of its own, until everything sent has been read.
+    """Fills the tables, then sends and reads in threads of its own, until what was sent has been read.
 
     Parameters
     ----------
@@ -133,11 +135,15 @@ class Feed:
         settings = {"bootstrap.servers": self._servers, "group.id": "reader", "isolation.level": "read_committed"}
         consumer = Consumer({**settings, "fetch.wait.max.ms": 5, "enable.auto.commit": False})
         consumer.assign([TopicPartition("out", number, 0) for number in range(PARTITIONS)])
-        while not self._ended.is_set() and (not self._all or len(self.seen) < self._all):
+        last = time.time()
+        # plain Spark has one result of all records of a key in a batch: then nothing more comes
+        while not self._ended.is_set() and (
+            not self._all or (len(self.seen) < self._all and time.time() < last + SILENCE_SECONDS)
+        ):
             for message in consumer.consume(1_000, 0.01):
-                value = message.value()
+                value, last = message.value(), time.time()
                 if message.error() is None and value is not None:
-                    self.seen.append((float(value[:TIME_CHARACTERS]), time.time()))
+                    self.seen.append((float(value[:TIME_CHARACTERS]), last))
                     self._first.set()
         consumer.close()
         # gone already where the turn has failed
@@ -194,12 +200,12 @@ def cost(contender: str, levels: int, rate: float, seconds: float, work: Path, c
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment)
         with feed, Sampler(process.pid) as sampler:
             feed.wait()
-            end = time.time()
             assert process.stdin is not None
             process.stdin.close()
             if process.wait(60):
                 raise RuntimeError(f"{contender} died:\n{(work / 'log.txt').read_text()[-3000:]}")
     first = min(readable for _, readable in feed.seen)
+    end = max(first + seconds, *(readable for _, readable in feed.seen))
     half = first + (end - first) / 2
     waits = [readable - sent for sent, readable in feed.seen if sent >= half] or [np.nan]
     return Cost(
