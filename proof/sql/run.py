@@ -1,9 +1,10 @@
 """Runs random queries: after each part of a history the view is what a batch query gives over the latest rows.
 
 Every query goes through the engine, without a JVM (`proof.sql.arrow`), and is compared with DuckDB. With `--spark 20`
-each twentieth also goes through Spark: its analysis and functions, the test driver, and Spark's batch SQL.
+each twentieth also goes through Spark: its analysis and functions, the test driver, and Spark's batch SQL. With
+`--batch 1` each one is compared with Spark's batch SQL at its end.
 
-python -m proof.sql.run --queries 1000 --seed 7 --spark 20
+python -m proof.sql.run --queries 1000 --seed 7 --spark 20 --batch 1
 """
 
 from __future__ import annotations
@@ -170,9 +171,9 @@ def driver_states(case: Case) -> Iterator[Rows]:
         yield counted(list(state.values()))
 
 
-def spark_states(case: Case, spark: SparkSession) -> Iterator[Rows]:
-    """The rows of the query at each cut, from Spark over the latest rows."""
-    for latest in _latest(case):
+def spark_states(case: Case, spark: SparkSession, cuts: int) -> Iterator[Rows]:
+    """The rows of the query at so many cuts, the last ones, from Spark over the latest rows."""
+    for latest in list(_latest(case))[-cuts:]:
         for table, rows in latest:
             fields = [StructField(name, DataType.fromDDL(kind), True) for name, kind in table.columns.items()]
             values = [tuple(row[name] for name in table.columns) for row in rows]
@@ -187,12 +188,18 @@ class Outcome:
     same: int = 0
     compared: int = 0
     through_spark: int = 0
+    in_batch: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     different: list[str] = field(default_factory=list)
 
 
-def check(case: Case, outcome: Outcome, spark: SparkSession | None = None) -> None:
-    """Compare a case at each of its cuts; with a session, what Spark gives, too."""
+def check(case: Case, outcome: Outcome, spark: SparkSession | None = None, *, piped: bool = True) -> None:
+    """Compare a case at each of its cuts; with a session, what Spark gives, too: at its end alone, unless piped.
+
+    Parameters
+    ----------
+    piped : with a session, whether the case goes through Spark's analysis and the test driver.
+    """
     try:
         expected = list(batch_states(case))
     except duckdb.Error as error:
@@ -204,10 +211,14 @@ def check(case: Case, outcome: Outcome, spark: SparkSession | None = None) -> No
         outcome.refused[error.message[:60]] += 1
         return
     if spark is not None:
-        states |= {"test driver": list(driver_states(case)), "Spark's batch": list(spark_states(case, spark))}
+        states["Spark's batch"] = list(spark_states(case, spark, len(case.cuts) if piped else 1))
+        outcome.in_batch += 1
+    if spark is not None and piped:
+        states["test driver"] = list(driver_states(case))
         outcome.through_spark += 1
     for name, found in states.items():
-        for cut, rows, wanted in zip(case.cuts, found, expected, strict=True):
+        count = len(found)
+        for cut, rows, wanted in zip(case.cuts[-count:], found, expected[-count:], strict=True):
             outcome.compared += 1
             if rows == wanted or (case.is_single and not rows and sum(wanted.values()) == 1):
                 continue
@@ -219,12 +230,14 @@ def check(case: Case, outcome: Outcome, spark: SparkSession | None = None) -> No
     outcome.same += 1
 
 
-def run(first: int, count: int, *, spark: SparkSession | None, part: int, seconds: float) -> tuple[Outcome, int]:
+def run(
+    first: int, count: int, *, spark: SparkSession | None, part: int, batch: int = 0, seconds: float
+) -> tuple[Outcome, int]:
     """(what came of the cases of these seeds, the seed after the last one).
 
     Parameters
     ----------
-    part : each so manieth goes through Spark.
+    part, batch : each so manieth goes through Spark, or is compared with its batch SQL; 0: none.
     seconds : no case begins after so long.
     """
     outcome, begun, seed = Outcome(), time.monotonic(), first
@@ -234,7 +247,8 @@ def run(first: int, count: int, *, spark: SparkSession | None, part: int, second
         before = len(outcome.different)
         case = case_of(seed)
         try:
-            check(case, outcome, spark if spark is not None and seed % part == 0 else None)
+            piped, compared = (n > 0 and seed % n == 0 for n in (part, batch))
+            check(case, outcome, spark if piped or compared else None, piped=piped)
         except Exception as error:
             told = " ".join(str(error).splitlines()[:3])[:400]
             outcome.different.append(f"seed {seed}: {type(error).__name__}: {told}\n  {case.query}")
@@ -249,12 +263,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--spark", type=int, default=0, metavar="N", help="each Nth through Spark, too; 0: none")
+    parser.add_argument("--batch", type=int, default=0, metavar="N", help="each Nth beside Spark's batch SQL; 0: none")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no query after so long")
     given = parser.parse_args(arguments)
-    spark = wm.session("proof-sql", master="local[1]") if given.spark else None
-    outcome, end = run(given.seed, given.queries, spark=spark, part=given.spark, seconds=given.seconds)
-    print(f"seeds {given.seed} to {end - 1}: {end - given.seed} queries, {outcome.same} the same at each of", end=" ")
-    print(f"{outcome.compared} comparisons, {outcome.through_spark} through Spark, {len(outcome.different)} different,")
+    # the tables have ten rows: code for them takes longer than they do
+    quick = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    config = {**quick, "spark.sql.shuffle.partitions": "1"}
+    spark = wm.session("proof-sql", master="local[1]", config=config) if given.spark or given.batch else None
+    options = {"part": given.spark, "batch": given.batch, "seconds": given.seconds}
+    outcome, end = run(given.seed, given.queries, spark=spark, **options)
+    counts = f"{end - given.seed} queries, {outcome.same} the same at each of {outcome.compared} comparisons"
+    through = f"{outcome.through_spark} through Spark, {outcome.in_batch} beside its batch SQL"
+    print(f"seeds {given.seed} to {end - 1}: {counts}, {through}, {len(outcome.different)} different,")
     print(f"{sum(outcome.refused.values())} refused:")
     for text, count in outcome.refused.most_common():
         print(f"  {count:5d} {text}")

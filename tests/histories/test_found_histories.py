@@ -9,6 +9,21 @@ from proof.histories.blueprint import Blueprint
 from proof.histories.report import page
 
 FOUND = {
+    "records of one time that come in another order than their streams are joined as they came": Case(
+        Blueprint(
+            ops=(
+                Op("stream", (), {}),
+                Op("stream", (), {}),
+                Op("stream_stream", (Ref(0), Ref(1)), {"how": "left", "before": 5, "after": 0, "grace": 86_400_000}),
+                Op("to", (Ref(2),), {}),
+            ),
+            keys="long",
+            generation="old",
+        ),
+        (Input("n1", 9007199254740992, "1", 0, 1), Input("n0", 9007199254740992, "1", 0, 1)),
+        shuffle=147,
+        partitioned=True,
+    ),
     "a foreign key finds what suppress has sent of a change that came late": Case(
         Blueprint(
             ops=(
