@@ -6,6 +6,7 @@ run meanwhile.
 
 from __future__ import annotations
 
+import base64
 import html
 import re
 import tempfile
@@ -235,10 +236,7 @@ class Replay:
         return {
             "records": self.records,
             "batches": list(self.batches),
-            "comparisons": [
-                {**vars(comparison), "rows": [plain(vars(row)) for row in comparison.rows]}
-                for comparison in self.comparisons
-            ],
+            "comparisons": [comparison.as_dict() for comparison in self.comparisons],
             "notes": list(self.notes),
         }
 
@@ -383,6 +381,9 @@ def _incomparable(start: Checkpoint, store: StoredTable) -> str:
 
 # The way of one record through the operators, and a test that repeats it.
 
+_NAMED = "topologies:topology"
+"""Where a saved test looks for the topology, until its reader says where it is."""
+
 
 @dataclass(frozen=True)
 class TraceStep:
@@ -435,7 +436,25 @@ class Trace:
         return "\n".join(lines if len(lines) > 1 else [*lines, "It changed nothing."])
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        test = base64.b64encode(self.to_test(_NAMED).encode()).decode()
+        link = f'<a download="{self._test_name}.py" href="data:text/x-python;base64,{test}">Save as a test</a>'
+        return f"<pre>{html.escape(str(self))}</pre>{link}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as values of Python that JSON has."""
+        fields = ("key", "value", "timestamp")
+        return {
+            "record": {"place": self.record.place, **plain(vars(self.record))},
+            "steps": [{**vars(step), "stores": [store.as_dict() for store in step.stores]} for step in self.steps],
+            "outputs": {
+                name: [dict(zip(fields, plain(record), strict=True)) for record in records]
+                for name, records in self.outputs.items()
+            },
+        }
+
+    @property
+    def _test_name(self) -> str:
+        return f"test_{re.sub(r'[^0-9A-Za-z]+', '_', self.record.place).strip('_').lower()}"
 
     def to_test(self, topology: str) -> str:
         """A test that pipes the record, behind those before it that matter to it, and expects what it caused.
@@ -447,7 +466,13 @@ class Trace:
         Returns
         -------
         str : a module of Python for pytest.
+
+        Raises
+        ------
+        ConfigError : `topology` names none.
         """
+        if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", topology):
+            raise ConfigError(f"topology={topology!r:.80} names no topology.", hint=f"to_test({_NAMED!r})")
         module, _, name = topology.partition(":")
         *earlier, pipe = self._inputs
         lines = [
@@ -460,7 +485,7 @@ class Trace:
             "from watersmeet.testing import TopologyTestDriver",
             "",
             "",
-            f"def test_{re.sub(r'[^0-9A-Za-z]+', '_', self.record.place).strip('_').lower()}():",
+            f"def {self._test_name}():",
             f"    driver = TopologyTestDriver({name})",
             *(f"    {earlier_pipe.call()}" for earlier_pipe in earlier),
             *(f"    driver.read({output!r})" for output in self.outputs),

@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from click.testing import CliRunner
@@ -83,6 +84,23 @@ def check_http(query: Any, found: Why) -> None:
         assert json.loads(answer.read())["picture"].startswith("<svg")
     with pytest.raises(urllib.error.HTTPError, match="400"):
         urllib.request.urlopen(f"{query._served.url}/why/open-orders/x", timeout=60)
+    check_trace(query, found.causes[-1].record.place)
+
+
+def check_trace(query: Any, place: str) -> None:
+    """The way of a record is the same over HTTP and in the program."""
+    url = f"{query._served.url}/trace/{quote(place)}?test=shop:topology"
+    with urllib.request.urlopen(url, timeout=600) as answer:
+        said = json.loads(answer.read())
+    trace = query.trace(place)
+    assert said.pop("test") == trace.to_test("shop:topology")
+    assert said == json.loads(json.dumps(trace.as_dict(), default=str))
+    assert said["record"]["place"] == place
+    assert any(store["rows"] for step in said["steps"] for store in step["stores"])
+    with pytest.raises(urllib.error.HTTPError, match="400"):
+        urllib.request.urlopen(f"{query._served.url}/trace/orders-0@999", timeout=60)
+    with pytest.raises(wm.ConfigError, match="topology='shop' names no topology"):
+        trace.to_test("shop")
 
 
 def test_a_query_says_which_records_made_a_row_in_every_way_it_is_asked(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import random
+import re
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -130,6 +132,9 @@ def test_the_way_of_a_record_is_shown_operator_by_operator_and_becomes_a_test_th
     module.orders = topology  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "shop_topologies", module)
     text = way.to_test("shop_topologies:orders")
+    # a notebook has it as a link
+    (saved,) = re.findall('base64,([^"]+)"', way._repr_html_())
+    assert base64.b64decode(saved).decode() == way.to_test("topologies:topology")
     # of the eight rows of the left table those that refer to it
     assert text.count("driver.pipe('left'") == 2
     command = ["trace", str(journaled / "cp"), "shop_topologies:orders", "--record", "right, batch 1, row 0", "--test"]

@@ -298,11 +298,11 @@ class Topology:
 
         if options.explain is False:
             return start(self.physical, spark, place, options)
-        from watersmeet import provenance
+        from watersmeet import provenance, replay
 
         provenance.replayable(spark, self.physical)
         query = start(self.physical, spark, place, options)
-        query.explain_by(partial(provenance.why, spark, place, self.physical))
+        query.explain_by(*(partial(answer, spark, place, self.physical) for answer in (provenance.why, replay.trace)))
         return query
 
     def why(self, spark: SparkSession, *, checkpoint: str | os.PathLike[str], table: str, key: Any) -> Why:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from watersmeet._spark.metrics.metrics import (
     TableMetrics,
 )
 from watersmeet._spark.serving.access import Access
-from watersmeet._spark.serving.page import QueryStatus
+from watersmeet._spark.serving.page import Explainer, QueryStatus
 from watersmeet._spark.serving.replica import Replica, ServedStore
 from watersmeet._spark.serving.server import Listeners
 from watersmeet._spark.stores.table_columns import StoreColumns
@@ -109,10 +109,10 @@ def served(
     token: str | None = None,
     tls: tuple[Path, Path] | None = None,
     failure: Exception | None = None,
-    why: Callable[[str, Any], Any] | None = None,
+    explainer: Explainer | None = None,
 ) -> Iterator[Listeners]:
     """The replica's listeners."""
-    listeners = Listeners(replica, Access.of("127.0.0.1:0", None, token, tls), status_of(failure), why)
+    listeners = Listeners(replica, Access.of("127.0.0.1:0", None, token, tls), status_of(failure), explainer)
     try:
         yield listeners
     finally:

@@ -43,7 +43,7 @@ from watersmeet._spark.serving.access import Access
 from watersmeet._spark.serving.client import FlightSource, ReplicaSource, TableSource
 from watersmeet._spark.serving.follower import EndedBatch, Follower
 from watersmeet._spark.serving.http import KeyLookups
-from watersmeet._spark.serving.page import QueryStatus
+from watersmeet._spark.serving.page import Explainer, QueryStatus
 from watersmeet._spark.serving.questions import TableQuestion, answer
 from watersmeet._spark.serving.replica import (
     MOMENTS,
@@ -109,7 +109,7 @@ def test_files_of_tls_that_do_not_belong_together_are_refused_before_a_port_is_t
     assert Access.of("127.0.0.1:0", None, None, (tmp_path / "own.crt", tmp_path / "own.key")).tls is not None
 
 
-def test_one_row_is_explained_at_a_time_and_another_question_meanwhile_is_refused(replica: Replica) -> None:
+def test_one_row_or_record_is_explained_at_a_time_and_another_question_meanwhile_is_refused(replica: Replica) -> None:
     begun, told = threading.Event(), threading.Event()
 
     def why(table: str, key: Any) -> Any:
@@ -117,17 +117,24 @@ def test_one_row_is_explained_at_a_time_and_another_question_meanwhile_is_refuse
         assert told.wait(600)
         return SimpleNamespace(as_json=lambda: json.dumps({"table": table, "key": key}))
 
-    with served(replica, why=why) as listeners, ThreadPoolExecutor(1) as asking:
+    def trace(record: str) -> Any:
+        return SimpleNamespace(as_dict=lambda: {"record": record}, to_test=lambda named: f"import {named}")
+
+    with served(replica, explainer=Explainer(why, trace)) as listeners, ThreadPoolExecutor(1) as asking:
         first = asking.submit(ask, f"{listeners.url}/why/t/1")
         try:
             assert begun.wait(600)
-            status, said = ask(f"{listeners.url}/why/t/2")
+            refusals = [ask(f"{listeners.url}/{path}") for path in ("why/t/2", "trace/orders-0@3")]
         finally:
             told.set()
-        assert status == 503
-        assert "Ask again when it has its answer" in said["error"]
+        for status, said in refusals:
+            assert status == 503
+            assert "Ask again when it has its answer" in said["error"]
         assert first.result() == (200, {"table": "t", "key": 1})
         assert ask(f"{listeners.url}/why/t/2") == (200, {"table": "t", "key": 2})
+        assert ask(f"{listeners.url}/trace/orders-0@3") == (200, {"record": "orders-0@3"})
+        saved = ask(f"{listeners.url}/trace/{quote('orders, batch 1, row 0')}?test=a:b")
+        assert saved == (200, {"record": "orders, batch 1, row 0", "test": "import a:b"})
 
 
 def test_who_waits_for_another_reader_of_the_dead_letters_is_refused_in_time(
@@ -168,6 +175,7 @@ def test_nothing_is_read_without_the_token(replica: Replica) -> None:
                 "/topology.txt",
                 "/dead-letters",
                 "/why/t/1",
+                "/trace/orders-0@3",
                 "/nothing",
             ):
                 assert ask(listeners.url + path, token)[0] == 401, (token, path)

@@ -19,8 +19,12 @@ from tests.spark.serving.standing import numbers, standing, status_of, topology
 from watersmeet._plan.pictures import nodes_picture, svg
 from watersmeet._spark.serving import widget as widget_script
 from watersmeet._spark.serving.access import Access
-from watersmeet._spark.serving.page import QueryStatus, letter_of
+from watersmeet._spark.serving.page import Explainer, QueryStatus, letter_of
 from watersmeet._spark.serving.server import Listeners, widget_of
+from watersmeet._spark.stores.comparison import Comparison, RowDifference
+from watersmeet.errors import ConfigError
+from watersmeet.provenance import InputRecord
+from watersmeet.replay import Trace, TraceStep, _Pipe
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 # a notebook's front end, as far as the script of a widget sees it
@@ -65,13 +69,27 @@ def explained(table: str, key: Any) -> Any:
     return SimpleNamespace(as_json=lambda: text, to_svg=lambda: svg(nodes_picture(topology())))
 
 
+def traced(place: str) -> Trace:
+    if place == "clicks-0@9":
+        raise ConfigError(f"The journal has no record {place!r} in its batches 0 to 7.", hint="Name another.")
+    record = InputRecord("clicks", "clicks", 0, 1, 0, 5, HOSTILE, 2**62)
+    rows = RowDifference(HOSTILE, (), None, 1, "added"), RowDifference("k", (0, 60_000), 2**62, None, "removed")
+    step = TraceStep(
+        "count", "aggregate", ('{"key": "k"}',), ("null_key",), (Comparison("store counts", 0, 1, 0, 1, rows),)
+    )
+    return Trace(record, (step,), {"out": (("k", 3, 7),)}, (_Pipe("clicks", "k", "v", 5, ()),))
+
+
+EXPLAINER = Explainer(explained, traced)
+
+
 def status() -> StatusWithLetters:
     return StatusWithLetters(**vars(status_of(None)))
 
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Shown]:
-    listeners = Listeners(standing(), Access.of("127.0.0.1:0", None, None, None), status(), explained)
+    listeners = Listeners(standing(), Access.of("127.0.0.1:0", None, None, None), status(), EXPLAINER)
     context = browser.new_context()
     try:
         shown = Shown(context.new_page())
@@ -161,6 +179,34 @@ def test_why_a_row_is_so_is_shown_as_a_picture_and_a_list(page: Shown) -> None:
     assert page.complaints == []
 
 
+def test_a_record_goes_through_the_topology_step_by_step_and_is_saved_as_a_test(page: Shown) -> None:
+    page.page.get_by_role("searchbox", name="Record").fill("clicks-0@9")
+    page.page.get_by_role("button", name="Trace").click()
+    expect(page.page.locator("#trace-note")).to_contain_text("no record 'clicks-0@9'", timeout=MOST_MS)
+    expect(page.page.get_by_role("button", name="Save as a test")).to_be_hidden()
+    # a record behind a row leads to its way
+    page.page.get_by_role("button", name="4", exact=True).click()
+    page.page.get_by_role("button", name="Why?").click()
+    page.page.get_by_role("button", name="clicks-0@1", exact=True).click()
+    rows = page.page.locator("#trace-steps tbody tr")
+    expect(rows).to_have_count(5, timeout=MOST_MS)
+    assert [row.locator("td").all_inner_texts() for row in rows.all()] == [
+        ["count (aggregate)", "gets", "", '{"key": "k"}'],
+        ["count (aggregate)", "drops a row: null_key", "", ""],
+        ["count (aggregate)", f"store counts: {HOSTILE}", "no row", "1"],
+        ["count (aggregate)", "store counts: k, 0 ms, 60000 ms", str(2**62), "no row"],
+        ["output out", "k, 7 ms", "", "3"],
+    ]
+    expect(page.page.locator("#trace-note")).to_have_text(f"clicks-0@1 {HOSTILE}: {2**62}")
+    page.page.get_by_role("textbox", name="Topology").fill("shop.topologies:orders")
+    with page.page.expect_download() as download:
+        page.page.get_by_role("button", name="Save as a test").click()
+    assert download.value.suggested_filename == "test_clicks_0_1.py"
+    assert download.value.path().read_text() == traced("clicks-0@1").to_test("shop.topologies:orders")
+    # the refusal of a record that is not there
+    assert [text for text in page.complaints if "400" not in text] == []
+
+
 def test_latency_restarts_memory_and_the_last_error_are_shown(page: Shown) -> None:
     expect(page.page.locator("#tiles")).to_contain_text("Read to written\n0.50 s", use_inner_text=True)
     expect(page.page.locator("#ages")).to_contain_text("10.2 s")
@@ -189,7 +235,7 @@ def test_a_widget_shows_the_page_in_a_notebook_and_leaves_the_notebook_alone(bro
         warnings.simplefilter("ignore")
         shown = Shown(context.new_page())
         shown.page.goto("about:blank")
-        made = widget_of(status(), standing(), explained)
+        made = widget_of(status(), standing(), EXPLAINER)
         in_a_notebook(shown.page, made)
         page = shown.page
         expect(page.locator("#state")).to_have_text("running", timeout=MOST_MS)

@@ -18,6 +18,7 @@ from tests.spark.serving.standing import ask, served, standing, status_of
 from watersmeet import errors
 from watersmeet._spark.metrics.texts import as_html, as_text, status_lines
 from watersmeet._spark.serving import widget as notebook
+from watersmeet._spark.serving.page import Explainer
 from watersmeet._spark.serving.replica import Replica
 from watersmeet._spark.serving.server import widget_of
 from watersmeet.errors import ConfigError
@@ -25,6 +26,13 @@ from watersmeet.errors import ConfigError
 
 def explained(table: str, key: Any) -> Any:
     return SimpleNamespace(as_json=lambda: json.dumps({"table": table, "key": key}), to_svg=lambda: "<svg/>")
+
+
+def traced(record: str) -> Any:
+    return SimpleNamespace(as_dict=lambda: {"record": record}, to_test=lambda named: f"import {named}")
+
+
+EXPLAINER = Explainer(explained, traced)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +46,7 @@ def shown(replica: Replica | None, status: Any = None) -> Iterator[tuple[Any, li
     with warnings.catch_warnings():
         # a widget without a notebook's kernel has nobody to talk to
         warnings.simplefilter("ignore")
-        made = widget_of(status or status_of(None), replica, explained)
+        made = widget_of(status or status_of(None), replica, EXPLAINER)
         sent: list[dict[str, Any]] = []
         made.send = lambda said, buffers=None: sent.append(said)
         try:
@@ -57,8 +65,9 @@ def answer(widget: Any, sent: list[dict[str, Any]], path: str) -> tuple[int, Any
 
 
 def test_a_widget_answers_its_script_as_the_server_answers_the_page(replica: Replica) -> None:
-    with served(replica, why=explained) as servers, shown(replica) as (widget, sent):
-        for path in ("tables", "tables/t?limit=3", "tables/t?key=5", "why/t/4?picture=true", "dead-letters"):
+    with served(replica, explainer=EXPLAINER) as servers, shown(replica) as (widget, sent):
+        paths = ["tables", "tables/t?limit=3", "tables/t?key=5", "why/t/4?picture=true", "trace/x-0%401?test=a:b"]
+        for path in (*paths, "dead-letters"):
             code, text = answer(widget, sent, path)
             wanted = ask(f"{servers.url}/{path}")
             given = json.loads(text)

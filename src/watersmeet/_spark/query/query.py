@@ -32,7 +32,7 @@ from watersmeet._spark.query.failures import with_topics
 from watersmeet._spark.query.progress import BatchCounts, Drops
 from watersmeet._spark.serving.access import Access
 from watersmeet._spark.serving.client import ServedTable
-from watersmeet._spark.serving.page import QueryStatus
+from watersmeet._spark.serving.page import Explainer, QueryStatus
 from watersmeet._spark.serving.server import MAX_BYTES, Listeners, TableServer, Tls, check_packages, served, widget_of
 from watersmeet._spark.session import check_threads, overridden
 from watersmeet._spark.stores.comparison import Comparison
@@ -295,7 +295,7 @@ class Query:
         self._spark = spark
         self._view: MetricsView | None = None
         self._served: TableServer | None = None
-        self._explainer: Callable[[str, Any], Any] | None = None
+        self._explainer: Explainer | None = None
         self._sent: list[Telemetry] = []
         requests = [EndRequest(streaming, lease, self.drain)] if lease.has_lock else []
         self._threads: Sequence[QueryThread] = [*threads, *requests]
@@ -356,15 +356,27 @@ class Query:
         table : name of the table, as `store=` names it, or as `describe` does.
         key : the key; a struct as a dict or a Row.
         """
+        return self._journal_answers().why(table, key)
+
+    def trace(self, record: str) -> Any:
+        """The way of an input record through the topology; see `Topology.trace`.
+
+        Parameters
+        ----------
+        record : the record's place, as `why` shows it: "orders-0@812".
+        """
+        return self._journal_answers().trace(record)
+
+    def _journal_answers(self) -> Explainer:
         if self._explainer is None:
             raise ConfigError(
                 "The query keeps no journal of its input records.",
                 hint='Start it with topology.start(..., explain="1 day").',
             )
-        return self._explainer(table, key)
+        return self._explainer
 
-    def explain_by(self, why: Callable[[str, Any], Any]) -> None:
-        self._explainer = why
+    def explain_by(self, why: Callable[[str, Any], Any], trace: Callable[[str], Any]) -> None:
+        self._explainer = Explainer(why, trace)
 
     def serve(
         self,
@@ -413,7 +425,7 @@ class Query:
         if address is not None:
             check_packages()
             access = Access.of(address, flight_port, token, tls)
-            listen = partial(Listeners, access=access, query=self._status(), why=self._explainer)
+            listen = partial(Listeners, access=access, query=self._status(), explainer=self._explainer)
         query = (self._spark, self._checkpoint, self._gate, self._counts.reports)
         self._served = served(*query, tables, max_bytes, self._is_active, listen)
         return self._served

@@ -11,6 +11,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -28,7 +29,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from watersmeet._spark.checkpoint.spark_logs import NO_BATCH
 from watersmeet._spark.serving import page
 from watersmeet._spark.serving.access import Access
-from watersmeet._spark.serving.page import SECONDS, QueryStatus
+from watersmeet._spark.serving.page import SECONDS, Explainer, QueryStatus
 from watersmeet._spark.serving.questions import (
     LONGEST_WAIT,
     TableQuestion,
@@ -267,8 +268,7 @@ class QueryView:
     status: QueryStatus  # of the query
     numbers: Callable[[], bytes]  # for Prometheus, as text
     flight_port: int  # where Arrow Flight listens
-    # says which input records a row comes from, by table and key; None: the query keeps no journal
-    why: Callable[[str, Any], Any] | None = None
+    explainer: Explainer | None = None  # its answers out of its journal; None: it keeps none
 
 
 class HttpReplica:
@@ -300,7 +300,7 @@ class HttpReplica:
             Route("/tables/{place:path}", self._rows),
             Route("/read", self._read_many, methods=["POST"]),
             Route("/changes", self._changes),
-            *([] if query.why is None else [Route("/why/{place:path}", self._explain)]),
+            *([] if query.explainer is None else self._routes_of(query.explainer)),
             *(_route_of_file(path, *file) for path, file in page.FILES.items()),
         ]
         handlers: dict[Any, Any] = {
@@ -346,7 +346,7 @@ class HttpReplica:
             for name, store in self._replica.stores.items()
         ]
         body = {"query": self._query.status.name, "batch": self._replica.batch, "flight_port": self._query.flight_port}
-        return JSONResponse({**body, "why": self._query.why is not None, "tables": tables})
+        return JSONResponse({**body, "why": self._query.explainer is not None, "tables": tables})
 
     async def _rows(self, request: Request) -> Response:
         name, key = _table_and_key(request)
@@ -368,27 +368,35 @@ class HttpReplica:
             options["after"] = _json(request.query_params["after"], "after")
         return await self._answered(request, _read(request, name, options))
 
-    async def _explain(self, request: Request) -> Response:
-        """The input records that a row comes from; one question at a time, since each reads the whole journal."""
-        (name, text), explain = _table_and_key(request), self._query.why
-        if text is None:
-            raise ConfigError(f"/why/{name:.80} names no key.", hint=f"Write it behind the table: /why/{name:.80}/42.")
-        kind = store_of(self._replica, name).key_type
-        assert explain is not None
-        with unfit():
-            (key,) = keys_of(kind, [key_of_text(kind, text)]).to_pylist()
+    def _routes_of(self, explainer: Explainer) -> list[Route]:
+        async def why(request: Request) -> Response:
+            return await self._explained(partial(_why_text, *self._row(request), explainer))
+
+        async def trace(request: Request) -> Response:
+            return await self._explained(partial(_trace_text, request, explainer))
+
+        return [Route("/why/{place:path}", why), Route("/trace/{place:path}", trace)]
+
+    async def _explained(self, answer: Callable[[], str]) -> Response:
+        """An answer out of the journal; one question at a time, since each reads the whole journal."""
         try:
             self._explaining.acquire_nowait()
         except anyio.WouldBlock:
-            raise Busy("Another row is being explained.", hint="Ask again when it has its answer.") from None
+            raise Busy("Another row or record is being explained.", hint="Ask again when it has its answer.") from None
         try:
-            explanation = await anyio.to_thread.run_sync(explain, name, key)
+            return Response(await anyio.to_thread.run_sync(answer), media_type=_JSON)
         finally:
             self._explaining.release()
-        text = explanation.as_json()
-        if request.query_params.get("picture") == "true":
-            text = f'{text[:-1]}, "picture": {json.dumps(explanation.to_svg())}}}'
-        return Response(text, media_type=_JSON)
+
+    def _row(self, request: Request) -> tuple[Request, str, Any]:
+        """The request, and the table and the key that its address names."""
+        name, text = _table_and_key(request)
+        if text is None:
+            raise ConfigError(f"/why/{name:.80} names no key.", hint=f"Write it behind the table: /why/{name:.80}/42.")
+        kind = store_of(self._replica, name).key_type
+        with unfit():
+            (key,) = keys_of(kind, [key_of_text(kind, text)]).to_pylist()
+        return request, name, key
 
     async def _arrived(self, request: Request, batch: int | None, wait: float) -> None:
         """Wait for a batch, without a thread, no longer than the reader is there."""
@@ -556,6 +564,20 @@ def _table_and_key(request: Request) -> tuple[str, str | None]:
     """The table and the key that an address names; a slash in the name of a table is written %2F."""
     name, *key = request.scope["raw_path"].decode("latin-1").split("/", 3)[2:] or [""]
     return unquote(name), unquote(key[0]) if key else None
+
+
+def _why_text(request: Request, table: str, key: Any, explainer: Explainer) -> str:
+    explanation = explainer.why(table, key)
+    text = str(explanation.as_json())
+    if request.query_params.get("picture") == "true":
+        text = f'{text[:-1]}, "picture": {json.dumps(explanation.to_svg())}}}'
+    return text
+
+
+def _trace_text(request: Request, explainer: Explainer) -> str:
+    trace, test = explainer.trace(request.path_params["place"]), request.query_params.get("test")
+    answer = trace.as_dict() if test is None else {**trace.as_dict(), "test": trace.to_test(test)}
+    return json.dumps(answer, default=str)
 
 
 def _text(moment: Moment, read: TableQuestion) -> str:

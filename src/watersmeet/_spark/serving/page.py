@@ -271,6 +271,14 @@ class QueryStatus:
                 yield str(sink.output), of, sink.name
 
 
+@dataclass(frozen=True)
+class Explainer:
+    """The answers of a query out of the journal of its input records."""
+
+    why: Callable[[str, Any], Any]  # the records that a row comes from, by its table and key
+    trace: Callable[[str], Any]  # the way of a record, by its place
+
+
 # The files of the page, as the package has them. They are the same for all queries, and nothing of a query is in them.
 #
 # A browser loads nothing from elsewhere for the page, nor runs what is not in these files: the policy in the headers.
@@ -282,7 +290,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
-MODULES = ("shown", "viewport", "topology", "numbers", "tables", "page")
+MODULES = ("shown", "viewport", "topology", "numbers", "trace", "tables", "page")
 """The parts of the script, each behind those that it imports; `start` has a browser show them, `widget` a notebook."""
 FILES = {
     "/": ("index.html", "text/html"),

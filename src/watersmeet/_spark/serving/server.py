@@ -16,7 +16,7 @@ from watersmeet._spark.outputs.batch_gate import BatchGate
 from watersmeet._spark.serving.access import Access
 from watersmeet._spark.serving.client import ReplicaSource, ServedTable
 from watersmeet._spark.serving.follower import Follower
-from watersmeet._spark.serving.page import QueryStatus
+from watersmeet._spark.serving.page import Explainer, QueryStatus
 from watersmeet._spark.serving.replica import Replica, ServedStore
 from watersmeet.errors import ConfigError, installing, missing_packages
 
@@ -133,15 +133,11 @@ class Listeners:
     replica : what is served.
     access : where, and to whom.
     query : what is shown of the query.
-    why : its answers about rows; None: it keeps no journal.
+    explainer : its answers out of its journal; None: it keeps none.
     """
 
     def __init__(
-        self,
-        replica: Replica,
-        access: Access,
-        query: QueryStatus,
-        why: Callable[[str, Any], Any] | None = None,
+        self, replica: Replica, access: Access, query: QueryStatus, explainer: Explainer | None = None
     ) -> None:
         import uvicorn
 
@@ -155,7 +151,7 @@ class Listeners:
         except BaseException:
             self._socket.close()
             raise
-        view = QueryView(query, text_of(query.name, query.metrics), self._flight.port, why)
+        view = QueryView(query, text_of(query.name, query.metrics), self._flight.port, explainer)
         host = f"[{access.host}]" if ":" in access.host else access.host
         self.url = f"http{'s' if access.tls else ''}://{host}:{self._socket.getsockname()[1]}"
         self.flight_url = f"grpc{'+tls' if access.tls else ''}://{host}:{self._flight.port}"
@@ -185,14 +181,14 @@ def check_packages() -> None:
         )
 
 
-def widget_of(status: QueryStatus, replica: Replica | None, explain: Callable[[str, Any], Any] | None) -> Any:
+def widget_of(status: QueryStatus, replica: Replica | None, explainer: Explainer | None) -> Any:
     """The page of a query as a widget.
 
     Parameters
     ----------
     status : the query's.
     replica : its served tables; None: none are served.
-    explain : its answers about rows; None: it keeps no journal.
+    explainer : its answers out of its journal; None: it keeps none.
     """
     lacking = missing_packages(_NEEDED_BY_WIDGETS)
     if lacking:
@@ -205,7 +201,7 @@ def widget_of(status: QueryStatus, replica: Replica | None, explain: Callable[[s
     from watersmeet._spark.serving.widget import QueryWidget
 
     served = Replica([], 1) if replica is None else replica
-    view = QueryView(status, lambda: b"", 0, explain)
+    view = QueryView(status, lambda: b"", 0, explainer)
     application = HttpReplica(served, Access.of("127.0.0.1:0", None, None, None), view).unguarded
     return QueryWidget(application, status.is_active)
 

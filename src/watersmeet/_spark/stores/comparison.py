@@ -66,6 +66,10 @@ class Comparison:
         """Whether all rows are equal."""
         return not (self.added or self.changed or self.removed)
 
+    def as_dict(self) -> dict[str, Any]:
+        """The same as values of Python that JSON has."""
+        return {**vars(self), "rows": [plain(vars(row)) for row in self.rows]}
+
     def __str__(self) -> str:
         if self.is_empty:
             return f"{self.name}: {self.equal} rows, all equal"

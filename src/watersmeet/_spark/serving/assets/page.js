@@ -5,6 +5,7 @@ import { Numbers } from "./numbers.js";
 import { pause, seconds } from "./shown.js";
 import { Tables } from "./tables.js";
 import { Topology } from "./topology.js";
+import { Trace } from "./trace.js";
 
 const LONG_SECONDS = 30; // then a batch may hang
 
@@ -30,7 +31,7 @@ export function watchQuery(root, host) {
   const at = (id) => root.getElementById(id);
   const topology = new Topology(at, host.ask);
   const numbers = new Numbers(at, host.ask, (node) => topology.mark(node));
-  const tables = new Tables(at, host);
+  const tables = new Tables(at, host, new Trace(at, host));
   let isClosed = false;
 
   function show(status) {

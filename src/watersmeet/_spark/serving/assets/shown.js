@@ -54,7 +54,8 @@ export const isShort = (text) => text.length <= SHORT && !text.includes("\n");
 // A table whose first column is text and whose others are numbers, unless they are said to be text, too.
 export function fill(table, caption, heads, rows, { texts = 1 } = {}) {
   const cell = (tag, content, at) => {
-    const kind = at >= texts ? "number" : typeof content === "string" && isShort(content) ? "short" : "";
+    const text = content?.textContent ?? content;
+    const kind = at >= texts ? "number" : typeof text === "string" && isShort(text) ? "short" : "";
     return made(tag, { className: kind }, content);
   };
   table.replaceChildren();

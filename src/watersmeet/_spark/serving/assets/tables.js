@@ -11,12 +11,12 @@ const ROLES = {
 };
 
 export class Tables {
-  #at; #host; #schemas = new Map(); #explains = false;
+  #at; #host; #trace; #schemas = new Map(); #explains = false;
   #picture; #table = null; #key = ""; #limit = PAGE_ROWS; #shown = new Map(); #watch = null; #loads = 0;
 
-  // at: elements by id; host: where the page is
-  constructor(at, host) {
-    [this.#at, this.#host, this.#picture] = [at, host, new Viewport(at("causes-picture"))];
+  // at: elements by id; host: where the page is; trace: shows the way of a record
+  constructor(at, host, trace) {
+    [this.#at, this.#host, this.#trace, this.#picture] = [at, host, trace, new Viewport(at("causes-picture"))];
     at("search").addEventListener("submit", (event) => {
       event.preventDefault();
       this.#search(at("table").value, at("key").value);
@@ -37,6 +37,7 @@ export class Tables {
   async open() {
     const said = await (await this.#host.ask("tables")).json();
     this.#explains = said.why;
+    this.#trace.open(said.why);
     this.#at("tables").hidden = said.tables.length === 0;
     for (const each of said.tables) this.#schemas.set(each.name, each.schema);
     this.#at("table").replaceChildren(
@@ -141,6 +142,11 @@ export class Tables {
     this.#follow(this.#watch.signal);
   }
 
+  #place(place) {
+    const onclick = () => this.#trace.show(place);
+    return made("button", { type: "button", className: "key", textContent: place, onclick });
+  }
+
   async #why(signal) {
     const [at, button] = [this.#at, this.#at("why")];
     at("explanation").hidden = false;
@@ -155,7 +161,7 @@ export class Tables {
       at("causes-note").textContent =
         [`The input records of the row, as of batch ${written(said.batch)}.`, ...said.notes].join(" ");
       fill(at("causes"), "", ["record", "key", "value", "its part"], said.causes.map((cause) => [
-        cause.place, written(cause.key), written(cause.value), partOf(cause),
+        this.#place(cause.place), written(cause.key), written(cause.value), partOf(cause),
       ]), { texts: 4 });
     } catch (error) {
       if (!signal.aborted) at("causes-note").textContent = error.message;
