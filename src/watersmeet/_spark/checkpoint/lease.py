@@ -213,6 +213,7 @@ class MachineLease:
         self._is_written = False
         self._seal: Folder | None = None
         self._ending: threading.Thread | None = None
+        self._asked = threading.Event()
         self._at_end: list[Callable[[], None]] = []
 
     def at_end(self, call: Callable[[], None]) -> None:
@@ -320,7 +321,12 @@ class MachineLease:
     def is_asked(self) -> bool:
         """Whether a start waits for this lease, and asks its query to end (`take_behind`)."""
         root = self._root() if self.has_lock else None
-        return root is not None and (root.parent / FOLDER / f"{_name(self.epoch)}{_ASKED}").exists()
+        asked = root is not None and (root.parent / FOLDER / f"{_name(self.epoch)}{_ASKED}").exists()
+        return asked or self._asked.is_set()
+
+    def ask(self) -> None:
+        """Ask the query to end, which runs in this process."""
+        self._asked.set()
 
     def _root(self) -> Path | None:
         """The folder of watersmeet's own files, if it is one of this machine."""
@@ -431,18 +437,21 @@ def take(checkpoint: str, folder: Folder | None = None) -> MachineLease:
 
 
 def take_behind(checkpoint: str, folder: Folder) -> MachineLease:
-    """The lease of a checkpoint, behind the batch of a query that has its lock: that one is asked to end.
+    """The lease of a checkpoint, behind the batch of a query that has it: that one is asked to end.
 
-    The request names the epoch of that query, so that no later one ends by it.
+    The request to another process names the epoch of that query, so that no later one ends by it.
     """
+    key = MachineLease(checkpoint, folder).key
     while True:
         try:
             return take(checkpoint, folder)
         except ConfigError as refusal:
             if refusal.message != RUNS:
                 raise
-        epochs = folder.below(FOLDER)
-        if last := _last(epochs.names()):
+        epochs, lease = folder.below(FOLDER), _leases.get(key)
+        if lease is not None and lease.query is not None:
+            lease.ask()
+        elif last := _last(epochs.names()):
             epochs.create(f"{_name(last)}{_ASKED}", "")
         time.sleep(_ASK_SECONDS)
 

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -33,10 +33,12 @@ from watersmeet._spark.query.progress import BatchCounts, Drops
 from watersmeet._spark.serving.access import Access
 from watersmeet._spark.serving.client import ServedTable
 from watersmeet._spark.serving.page import Explainer, QueryStatus
+from watersmeet._spark.serving.replica import servable_columns
 from watersmeet._spark.serving.server import MAX_BYTES, Listeners, TableServer, Tls, check_packages, served, widget_of
 from watersmeet._spark.session import check_threads, overridden
 from watersmeet._spark.stores.comparison import Comparison
 from watersmeet._spark.stores.read import read_state
+from watersmeet._spark.stores.table_columns import columns_of_stores
 from watersmeet.errors import ConfigError
 from watersmeet.hints import ByName, answering, missing_name
 from watersmeet.io.kafka import Kafka
@@ -295,10 +297,10 @@ class Query:
         self._spark = spark
         self._view: MetricsView | None = None
         self._served: TableServer | None = None
+        self._serving: dict[str, Any] = {}
         self._explainer: Explainer | None = None
         self._sent: list[Telemetry] = []
-        requests = [EndRequest(streaming, lease, self.drain)] if lease.has_lock else []
-        self._threads: Sequence[QueryThread] = [*threads, *requests]
+        self._threads: Sequence[QueryThread] = [*threads, EndRequest(streaming, lease, self.drain)]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -428,18 +430,20 @@ class Query:
             listen = partial(Listeners, access=access, query=self._status(), explainer=self._explainer)
         query = (self._spark, self._checkpoint, self._gate, self._counts.reports)
         self._served = served(*query, tables, max_bytes, self._is_active, listen)
+        self._serving = {"tables": tables, "token": token, "tls": tls, "max_bytes": max_bytes}
         return self._served
 
     def upgrade(self, topology: Any, **options: Any) -> Query:
         """Have a changed topology take the place of this query, in this process and on its checkpoint.
 
         This query writes until the other one has caught up, and ends behind a batch; the other one goes on with the
-        next. See docs/change.md.
+        next. Tables that are served (`serve`) are served by the other one from then on, at the same addresses. See
+        docs/change.md.
 
         Parameters
         ----------
         topology : the changed topology, as `StreamsBuilder.build` returns it.
-        options : of `Topology.start`. This query's connection is used, if they have none; nothing else is taken over.
+        options : of `Topology.start`. This query's connection is used, if they have none.
 
         Returns
         -------
@@ -448,14 +452,25 @@ class Query:
         Raises
         ------
         ChangedTopology : the change is refused, or more rows differ than `if_equal=` allows: this query goes on.
+        ConfigError : the changed topology does not have a table that is served, or an option does not fit.
 
         Examples
         --------
         >>> query = query.upgrade(changed, trigger="1 second", if_equal=0)  # doctest: +SKIP
         """
-        upgraded: Query = topology.start(
-            self._spark, checkpoint=self._checkpoint, **{"kafka": self._kafka, **options, "deploy": True}
-        )
+        served = None if self._served is None or self._served.is_closed else self._served
+        for name in self._serving["tables"] if served else ():
+            servable_columns(columns_of_stores(topology.physical), name)
+        options = {"kafka": self._kafka, **options, "deploy": True}
+        with served.extension() if served else nullcontext():
+            upgraded: Query = topology.start(self._spark, checkpoint=self._checkpoint, **options)
+        if served is not None:
+            served.close()
+            try:
+                upgraded.serve(**self._serving, **served.place)
+            except BaseException:
+                upgraded.stop()
+                raise
         return upgraded
 
     def table(self, name: str) -> ServedTable:
@@ -543,9 +558,6 @@ class Query:
         finally:
             # a query that is drained gives its lease back when its batch is committed
             if self._lease.ended and not self._gate.closed:
-                with suppress(Exception):  # whatever a session says that is gone
-                    self._counts.close()
-                self._lease.release_at_end()
                 self._leave()
 
     def processAllAvailable(self) -> None:
@@ -584,14 +596,16 @@ class Query:
         """
         self._silence.close()
         self._silence.stop(self._spark)
-        self._lease.release_at_end()
-        self._counts.close()
         self._leave()
 
     def _leave(self) -> None:
-        """Nobody is shown the numbers any more, nor served."""
+        """Give the checkpoint back; nobody is served any more, nor shown the numbers."""
         if self._served is not None:
+            # first: the next query serves later batches
             self._served.close()
+        self._lease.release_at_end()
+        with suppress(Exception):  # whatever a session says that is gone
+            self._counts.close()
         if self._view is not None:
             self._view.close()
         for sent in self._sent:
@@ -619,8 +633,6 @@ class Query:
         with self._translated():
             if not self._drained(None if timeout is None else time.monotonic() + timeout):
                 return False
-        self._lease.release_at_end()
-        self._counts.close()
         self._leave()
         successor = self._run_unfinished()
         if successor is not None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
@@ -37,6 +39,7 @@ class TableServer:
         self._replica, self._follower = replica, follower
         self._listeners: Listeners | None = None
         self._closed = False
+        self._is_extended = self._is_due = False
 
     def __repr__(self) -> str:
         return f"TableServer({self.url or 'this process'}, {', '.join(self._replica.stores)})"
@@ -68,9 +71,29 @@ class TableServer:
         """
         return ServedTable(name, ReplicaSource(self._replica))
 
+    @property
+    def place(self) -> dict[str, Any]:
+        """The options of `Query.serve` for the same addresses; empty: nothing listens."""
+        if self._listeners is None:
+            return {}
+        ports = {"flight_port": urlsplit(self._listeners.flight_url).port}
+        return {"address": urlsplit(self._listeners.url).netloc, **ports}
+
+    @contextmanager
+    def extension(self) -> Iterator[None]:
+        """Answer until the end of this, also if `close` is called before: the next query begins meanwhile."""
+        self._is_extended = True
+        try:
+            yield
+        finally:
+            self._is_extended = False
+            if self._is_due:
+                self.close()
+
     def close(self) -> None:
         """Serve no more; the query goes on."""
-        if not self._closed:
+        self._is_due = True
+        if not (self._closed or self._is_extended):
             self._closed = True
             self._follower.close()
             if self._listeners is not None:
