@@ -40,10 +40,10 @@ def topology(spark: SparkSession, folder: Path, *, more: bool) -> wm.Topology:
 
 
 def run(spark: SparkSession, folder: Path, *, more: bool, shards: int = 4, tasks: int = 2, **options: Any) -> None:
-    """All that there is."""
+    """All that there is; the checkpoint lies in the folder, unless an option names another."""
     made = topology(spark, folder, more=more)
-    query = made.start(spark, checkpoint=str(folder / "cp"), available_now=True, shards=shards, tasks=tasks, **options)
-    query.awaitTermination()
+    options = {"checkpoint": str(folder / "cp"), "available_now": True, "shards": shards, "tasks": tasks, **options}
+    made.start(spark, **options).awaitTermination()
 
 
 def main(folder: Path, moment: str, shards: int | None = None) -> None:

@@ -1,7 +1,7 @@
 """A program for `test_killed_deployments`: a topology is deployed beside a running one, and its driver kills itself.
 
-Called with a folder, whether the changed topology has the join, and the moment: behind a step of the deployment or of
-the handover within it, or when the change is "recorded".
+Called with a folder, whether the changed topology has the join, the moment, and the checkpoint if it lies elsewhere: it
+is behind a step of the deployment or of the handover within it, or when the change is "recorded".
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from watersmeet._spark.evolve import Handover
 OF_HANDOVER = ("gather", "carry_state", "number_state", "write_logs")
 
 
-def main(folder: Path, more: str, moment: str) -> None:
+def main(folder: Path, more: str, moment: str, checkpoint: str = "") -> None:
     """Run until the kill."""
     owner: Any = Checkpoint if moment == "recorded" else Handover if moment in OF_HANDOVER else Deployment
     name = "record" if moment == "recorded" else moment
     setattr(owner, name, killing(getattr(owner, name), first=False))
-    run(short_session(folder=folder), folder, more=more == "True", deploy=True)
+    checkpoint = checkpoint or str(folder / "cp")
+    run(short_session(folder=folder), folder, more=more == "True", deploy=True, checkpoint=checkpoint)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import watersmeet as wm
+from tests.spark.changes import killed_change, killed_deployment
 from tests.spark.changes import test_changed_topology as changed
+from tests.spark.changes.test_killed_deployments import Records, check_written
 from tests.spark.checkpoints import killed_place
 from tests.spark.checkpoints import test_bootstrap as begun
 from tests.spark.checkpoints.file_systems import CheckpointPlace, hdfs, place, s3
@@ -197,6 +199,41 @@ def test_a_changed_topology_goes_on_and_its_stores_are_read(spark: SparkSession,
     put(spark, place.folder / "in", (7, "c", 11))
     run(old, evolve=True)
     assert stored("latest") == {(0, "a"), (1, "a"), (7, "c")}
+
+
+@pytest.mark.proof
+def test_topologies_take_the_place_of_others_also_after_kills_and_each_record_is_written_once(
+    spark: SparkSession, place: CheckpointPlace
+) -> None:
+    records, folder = Records(spark, place.folder), place.folder
+    options = {"checkpoint": place.checkpoint, "shards": 4, "tasks": 2, "trigger": "8 seconds"}
+
+    def start(*, more: bool) -> Any:
+        records.write()
+        query = killed_change.topology(spark, folder, more=more).start(spark, **options)
+        query.processAllAvailable()
+        return query
+
+    put(spark, folder / "other", (1, "X", 1), (2, "Y", 1))
+    query = start(more=False)
+    with records.written_meanwhile():
+        killed(killed_deployment, folder, True, "follow", place.checkpoint)
+    assert query.isActive
+    query.processAllAvailable()
+    with records.written_meanwhile():
+        killed(killed_deployment, folder, True, "recorded", place.checkpoint)
+    records.write()
+    with nullcontext() if place.has_lock else pytest.raises(Exception, match=r"(this|the) checkpoint over"):
+        query.awaitTermination()
+    query = start(more=True)
+    # in one process the running query ends behind its batch, with a lock or without one
+    with records.written_meanwhile():
+        changed_query = query.upgrade(killed_change.topology(spark, folder, more=False))
+    assert query.exception() is None
+    records.write()
+    changed_query.processAllAvailable()
+    changed_query.stop()
+    check_written(spark, folder, records.counts)
 
 
 @pytest.mark.proof
