@@ -213,7 +213,7 @@ class MachineLease:
         self._is_written = False
         self._seal: Folder | None = None
         self._ending: threading.Thread | None = None
-        self._asked = threading.Event()
+        self._request = threading.Event()
         self._at_end: list[Callable[[], None]] = []
 
     def at_end(self, call: Callable[[], None]) -> None:
@@ -321,12 +321,12 @@ class MachineLease:
     def is_asked(self) -> bool:
         """Whether a start waits for this lease, and asks its query to end (`take_behind`)."""
         root = self._root() if self.has_lock else None
-        asked = root is not None and (root.parent / FOLDER / f"{_name(self.epoch)}{_ASKED}").exists()
-        return asked or self._asked.is_set()
+        name = f"{_name(self.epoch)}{_ASKED}"
+        return self._request.is_set() or (root is not None and (root.parent / FOLDER / name).exists())
 
     def ask(self) -> None:
         """Ask the query to end, which runs in this process."""
-        self._asked.set()
+        self._request.set()
 
     def _root(self) -> Path | None:
         """The folder of watersmeet's own files, if it is one of this machine."""
