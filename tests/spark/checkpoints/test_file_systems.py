@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,8 +27,13 @@ from tests.spark.checkpoints.killed_place import ENDED, IN_A_BATCH, MARK, MOMENT
 from tests.spark.checkpoints.killing import killed
 from tests.spark.inputs_and_outputs import test_streaming as joined
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put
+from watersmeet._spark import deploy
 
 __all__ = ["hdfs", "place", "s3"]
+
+
+PASSED_BY = "taken this checkpoint over|another driver has taken the checkpoint over|this one was about to write"
+"""Said by a query where another one has its checkpoint, or a file of it, or the batch that was to come."""
 
 
 def fed(spark: SparkSession, folder: Path) -> None:
@@ -128,8 +134,7 @@ def test_a_driver_that_is_suspended_keeps_its_lock_or_is_passed_by_and_commits_n
         first.wait()
     ended = (place.folder / "ended").read_text()
     # one that is passed by may see first that the other has removed its unfinished files
-    passed_by = "taken this checkpoint over" in ended or "another driver has taken the checkpoint over" in ended
-    assert ended == "well" if place.has_lock else passed_by, ended
+    assert ended == "well" if place.has_lock else re.search(PASSED_BY, ended), ended
     assert outputs(spark, place.folder) == EXPECTED
     put(spark, place.folder / "in", (1, "i", 10))
     killed_place.run(spark, place.checkpoint, place.folder)
@@ -203,8 +208,9 @@ def test_a_changed_topology_goes_on_and_its_stores_are_read(spark: SparkSession,
 
 @pytest.mark.proof
 def test_topologies_take_the_place_of_others_also_after_kills_and_each_record_is_written_once(
-    spark: SparkSession, place: CheckpointPlace
+    spark: SparkSession, place: CheckpointPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(deploy, "LONGEST_PAUSE", float("inf"))  # however slow the machine is
     records, folder = Records(spark, place.folder), place.folder
     options = {"checkpoint": place.checkpoint, "shards": 4, "tasks": 2, "trigger": "8 seconds"}
 
@@ -223,7 +229,7 @@ def test_topologies_take_the_place_of_others_also_after_kills_and_each_record_is
     with records.written_meanwhile():
         killed(killed_deployment, folder, True, "recorded", place.checkpoint)
     records.write()
-    with nullcontext() if place.has_lock else pytest.raises(Exception, match=r"(this|the) checkpoint over"):
+    with nullcontext() if place.has_lock else pytest.raises(Exception, match=PASSED_BY):
         query.awaitTermination()
     query = start(more=True)
     # in one process the running query ends behind its batch, with a lock or without one
