@@ -214,31 +214,30 @@ def test_topologies_take_the_place_of_others_also_after_kills_and_each_record_is
     records, folder = Records(spark, place.folder), place.folder
     options = {"checkpoint": place.checkpoint, "shards": 4, "tasks": 2, "trigger": "8 seconds"}
 
-    def start(*, more: bool) -> Any:
+    def run(*, more: bool) -> None:
+        """All that there is."""
         records.write()
-        query = killed_change.topology(spark, folder, more=more).start(spark, **options)
-        query.processAllAvailable()
-        return query
+        killed_change.run(spark, folder, more=more, checkpoint=place.checkpoint)
 
     put(spark, folder / "other", (1, "X", 1), (2, "Y", 1))
-    query = start(more=False)
+    run(more=False)
+    query = killed_change.topology(spark, folder, more=False).start(spark, **options)
     with records.written_meanwhile():
         killed(killed_deployment, folder, True, "follow", place.checkpoint)
     assert query.isActive
-    query.processAllAvailable()
     with records.written_meanwhile():
         killed(killed_deployment, folder, True, "recorded", place.checkpoint)
     records.write()
     with nullcontext() if place.has_lock else pytest.raises(Exception, match=PASSED_BY):
         query.awaitTermination()
-    query = start(more=True)
+    run(more=True)
+    query = killed_change.topology(spark, folder, more=True).start(spark, **options)
     # in one process the running query ends behind its batch, with a lock or without one
     with records.written_meanwhile():
         changed_query = query.upgrade(killed_change.topology(spark, folder, more=False))
     assert query.exception() is None
-    records.write()
-    changed_query.processAllAvailable()
-    changed_query.stop()
+    assert changed_query.drain()
+    run(more=False)
     check_written(spark, folder, records.counts)
 
 
