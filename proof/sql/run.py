@@ -14,7 +14,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -171,9 +171,9 @@ def driver_states(case: Case) -> Iterator[Rows]:
         yield counted(list(state.values()))
 
 
-def spark_states(case: Case, spark: SparkSession, cuts: int) -> Iterator[Rows]:
-    """The rows of the query at so many cuts, the last ones, from Spark over the latest rows."""
-    for latest in list(_latest(case))[-cuts:]:
+def spark_states(case: Case, spark: SparkSession) -> Iterator[Rows]:
+    """The rows of the query at each cut, from Spark over the latest rows."""
+    for latest in _latest(case):
         for table, rows in latest:
             fields = [StructField(name, DataType.fromDDL(kind), True) for name, kind in table.columns.items()]
             values = [tuple(row[name] for name in table.columns) for row in rows]
@@ -211,7 +211,8 @@ def check(case: Case, outcome: Outcome, spark: SparkSession | None = None, *, pi
         outcome.refused[error.message[:60]] += 1
         return
     if spark is not None:
-        states["Spark's batch"] = list(spark_states(case, spark, len(case.cuts) if piped else 1))
+        compared = case if piped else replace(case, cuts=case.cuts[-1:])
+        states["Spark's batch"] = list(spark_states(compared, spark))
         outcome.in_batch += 1
     if spark is not None and piped:
         states["test driver"] = list(driver_states(case))
