@@ -16,6 +16,7 @@ from mcp import Client, StdioServerParameters
 from tests.spark.serving.standing import ROWS, ask, served, standing
 from watersmeet import errors
 from watersmeet._spark.serving.client import TableServerAddress
+from watersmeet._spark.serving.page import Explainer
 from watersmeet._spark.serving.server import Listeners
 from watersmeet.cli.commands import made_server, main
 from watersmeet.errors import ConfigError
@@ -29,7 +30,7 @@ def explained(table: str, key: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def listeners() -> Iterator[Listeners]:
-    with served(standing(), TOKEN, why=explained) as made:
+    with served(standing(), TOKEN, explainer=Explainer(explained, lambda record: None)) as made:
         yield made
 
 
