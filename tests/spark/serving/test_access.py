@@ -565,7 +565,7 @@ def _tells_no_place(text: str) -> bool:
 
 def test_no_request_over_http_however_odd_fails_the_server() -> None:
     replica = standing(count=100)
-    with served(replica, why=_unjournaled(replica)) as listeners:
+    with served(replica, explainer=Explainer(_unjournaled(replica), lambda record: None)) as listeners:
         for target in _odd_targets(400):
             status, said = ask(listeners.url + target)
             assert status in (200, 400, 404, 410, 504), target
