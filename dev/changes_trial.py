@@ -118,13 +118,13 @@ class Shop:
 
     def run(self, *numbers: int, die_in: int | None = None, **options: Any) -> None:
         """Read what is there of these histories, or of the one that is under way, with one query."""
-        builder = wm.StreamsBuilder("changes")
-        for number in numbers or (self.number,):
+        builder, numbers = wm.StreamsBuilder("changes"), numbers or (self.number,)
+        for number in numbers:
             self.number = number
             self._join(builder, die_in, options)
         query = builder.build().start(
             self.spark,
-            checkpoint=self.folder / f"checkpoint{numbers[0] if numbers else self.number}",
+            checkpoint=self.folder / f"checkpoint{numbers[0]}",
             available_now=True,
             local_cache=self.folder / "cache",
             shards=2,

@@ -232,7 +232,7 @@ class Replay:
         return "\n".join([first, *map(str, self.comparisons), *(f"Note: {note}" for note in self.notes)])
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as values of Python that JSON has."""
+        """Its content as dicts, lists and values that JSON has."""
         return {
             "records": self.records,
             "batches": list(self.batches),
@@ -382,7 +382,7 @@ def _incomparable(start: Checkpoint, store: StoredTable) -> str:
 # The way of one record through the operators, and a test that repeats it.
 
 _NAMED = "topologies:topology"
-"""Where a saved test looks for the topology, until its reader says where it is."""
+"""The module and name of the topology in a saved test; the user puts in their own."""
 
 
 @dataclass(frozen=True)
@@ -441,7 +441,7 @@ class Trace:
         return f"<pre>{html.escape(str(self))}</pre>{link}"
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as values of Python that JSON has."""
+        """Its content as dicts, lists and values that JSON has."""
         fields = ("key", "value", "timestamp")
         return {
             "record": {"place": self.record.place, **plain(vars(self.record))},

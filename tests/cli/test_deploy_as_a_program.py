@@ -7,10 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -19,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.spark.serving.kit import until
+from tests.spark.serving.kit import repeated, until
 from tests.spark.serving.readers import Reader, reading, row_over_http
 
 pytestmark = pytest.mark.spark
@@ -90,22 +89,9 @@ class Files:
         (self._folder / "next").rename(self._folder / "in" / f"{self._count:06d}.parquet")
         self.counts.update(row["k"] for row in rows)
 
-    @contextmanager
-    def written_meanwhile(self) -> Iterator[None]:
+    def written_meanwhile(self) -> AbstractContextManager[None]:
         """A file every few seconds."""
-        done = threading.Event()
-
-        def follow() -> None:
-            while not done.wait(4.0):
-                self.put("meanwhile")
-
-        thread = threading.Thread(target=follow)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
+        return repeated(lambda: self.put("meanwhile"))
 
 
 class Program:

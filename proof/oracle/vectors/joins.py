@@ -223,12 +223,14 @@ def _many_to_many(topology: Topology, vector: Vector) -> None:
     observe(topology, MapRecord(result, both), vector)
 
 
+_MEETING: tuple[str, Joiner] = ("inner", lambda left, right: left)
+_ALONE: tuple[str, Joiner] = ("left", lambda left, right: left if right is None else None)
 SETS: dict[str, tuple[str, Joiner]] = {
-    "semi_join": ("inner", lambda left, right: left),
-    "anti_join": ("left", lambda left, right: left if right is None else None),
+    "semi_join": _MEETING,
+    "anti_join": _ALONE,
     "union": ("outer", lambda left, right: right if left is None else left),
-    "intersect": ("inner", lambda left, right: left),
-    "subtract": ("left", lambda left, right: left if right is None else None),
+    "intersect": _MEETING,
+    "subtract": _ALONE,
 }
 """Of each method that takes two tables, the join of which it is made."""
 

@@ -9,8 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from tests.spark.changes.killed_change import run, topology
 from tests.spark.changes.test_deployed_topology import behind
 from tests.spark.checkpoints.killing import killed
 from tests.spark.inputs_and_outputs.test_streaming import put
-from tests.spark.serving.kit import until
+from tests.spark.serving.kit import repeated, until
 from watersmeet._spark.checkpoint import lease as leases
 from watersmeet._spark.checkpoint.folders import Folder
 from watersmeet._spark.checkpoint.record import CheckpointFiles, look
@@ -51,22 +50,9 @@ class Records:
         put(self._spark, self._folder / "in", *rows)
         self.counts.update(value for _, value, _ in rows)
 
-    @contextmanager
-    def written_meanwhile(self) -> Iterator[None]:
+    def written_meanwhile(self) -> AbstractContextManager[None]:
         """A file every few seconds: a batch of the changed topology takes longer than one of the running one."""
-        done = threading.Event()
-
-        def follow() -> None:
-            while not done.wait(4.0):
-                self.write()
-
-        thread = threading.Thread(target=follow)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
+        return repeated(self.write)
 
 
 def check_written(spark: SparkSession, folder: Path, counts: Counter[str]) -> None:

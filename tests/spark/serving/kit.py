@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,24 @@ from watersmeet._spark.query.query import Query
 from watersmeet._worker.formats.arrow_types import arrow_schema
 
 TIMEOUT = 600.0
+
+
+@contextmanager
+def repeated(call: Callable[[], object], seconds: float = 4.0) -> Iterator[None]:
+    """Call a function every so many seconds, in a thread of its own, until the end of the block."""
+    done = threading.Event()
+
+    def follow() -> None:
+        while not done.wait(seconds):
+            call()
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 @dataclass

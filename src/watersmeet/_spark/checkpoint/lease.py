@@ -325,7 +325,7 @@ class MachineLease:
         return self._request.is_set() or (root is not None and (root.parent / FOLDER / name).exists())
 
     def ask(self) -> None:
-        """Ask the query to end, which runs in this process."""
+        """Ask the query to end; it runs in this process."""
         self._request.set()
 
     def _root(self) -> Path | None:

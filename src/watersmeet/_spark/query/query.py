@@ -599,7 +599,7 @@ class Query:
         self._leave()
 
     def _leave(self) -> None:
-        """Give the checkpoint back; nobody is served any more, nor shown the numbers."""
+        """End serving, give the checkpoint back, and close the views of the numbers."""
         if self._served is not None:
             # first: the next query serves later batches
             self._served.close()

@@ -268,7 +268,7 @@ class QueryView:
     status: QueryStatus  # of the query
     numbers: Callable[[], bytes]  # for Prometheus, as text
     flight_port: int  # where Arrow Flight listens
-    explainer: Explainer | None = None  # its answers out of its journal; None: it keeps none
+    explainer: Explainer | None = None  # its answers from its journal; None: it keeps none
 
 
 class HttpReplica:
@@ -370,7 +370,7 @@ class HttpReplica:
 
     def _routes_of(self, explainer: Explainer) -> list[Route]:
         async def why(request: Request) -> Response:
-            return await self._explained(partial(_why_text, *self._row(request), explainer))
+            return await self._explained(partial(_why_text, request, explainer, *self._row(request)))
 
         async def trace(request: Request) -> Response:
             return await self._explained(partial(_trace_text, request, explainer))
@@ -378,25 +378,28 @@ class HttpReplica:
         return [Route("/why/{place:path}", why), Route("/trace/{place:path}", trace)]
 
     async def _explained(self, answer: Callable[[], str]) -> Response:
-        """An answer out of the journal; one question at a time, since each reads the whole journal."""
+        """An answer from the journal; a second question meanwhile is refused, since each reads the whole journal."""
         try:
             self._explaining.acquire_nowait()
         except anyio.WouldBlock:
-            raise Busy("Another row or record is being explained.", hint="Ask again when it has its answer.") from None
+            raise Busy(
+                "The server is answering another question about a row or a record.",
+                hint="Ask again when it has its answer.",
+            ) from None
         try:
             return Response(await anyio.to_thread.run_sync(answer), media_type=_JSON)
         finally:
             self._explaining.release()
 
-    def _row(self, request: Request) -> tuple[Request, str, Any]:
-        """The request, and the table and the key that its address names."""
+    def _row(self, request: Request) -> tuple[str, Any]:
+        """The table and the key that the address of a request names."""
         name, text = _table_and_key(request)
         if text is None:
             raise ConfigError(f"/why/{name:.80} names no key.", hint=f"Write it behind the table: /why/{name:.80}/42.")
         kind = store_of(self._replica, name).key_type
         with unfit():
             (key,) = keys_of(kind, [key_of_text(kind, text)]).to_pylist()
-        return request, name, key
+        return name, key
 
     async def _arrived(self, request: Request, batch: int | None, wait: float) -> None:
         """Wait for a batch, without a thread, no longer than the reader is there."""
@@ -566,7 +569,7 @@ def _table_and_key(request: Request) -> tuple[str, str | None]:
     return unquote(name), unquote(key[0]) if key else None
 
 
-def _why_text(request: Request, table: str, key: Any, explainer: Explainer) -> str:
+def _why_text(request: Request, explainer: Explainer, table: str, key: Any) -> str:
     explanation = explainer.why(table, key)
     text = str(explanation.as_json())
     if request.query_params.get("picture") == "true":

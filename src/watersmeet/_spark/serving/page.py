@@ -273,7 +273,7 @@ class QueryStatus:
 
 @dataclass(frozen=True)
 class Explainer:
-    """The answers of a query out of the journal of its input records."""
+    """The answers that a query gives from the journal of its input records."""
 
     why: Callable[[str, Any], Any]  # the records that a row comes from, by its table and key
     trace: Callable[[str], Any]  # the way of a record, by its place

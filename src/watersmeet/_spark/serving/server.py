@@ -73,7 +73,7 @@ class TableServer:
 
     @property
     def place(self) -> dict[str, Any]:
-        """The options of `Query.serve` for the same addresses; empty: nothing listens."""
+        """Options with which `Query.serve` listens at the same addresses; empty if nothing listens."""
         if self._listeners is None:
             return {}
         ports = {"flight_port": urlsplit(self._listeners.flight_url).port}
@@ -81,7 +81,7 @@ class TableServer:
 
     @contextmanager
     def extension(self) -> Iterator[None]:
-        """Answer until the end of this, also if `close` is called before: the next query begins meanwhile."""
+        """Keep answering inside the `with` block, even if `close` is called: the next query starts meanwhile."""
         self._is_extended = True
         try:
             yield
@@ -156,7 +156,7 @@ class Listeners:
     replica : what is served.
     access : where, and to whom.
     query : what is shown of the query.
-    explainer : its answers out of its journal; None: it keeps none.
+    explainer : its answers from its journal; None: it keeps none.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ def widget_of(status: QueryStatus, replica: Replica | None, explainer: Explainer
     ----------
     status : the query's.
     replica : its served tables; None: none are served.
-    explainer : its answers out of its journal; None: it keeps none.
+    explainer : its answers from its journal; None: it keeps none.
     """
     lacking = missing_packages(_NEEDED_BY_WIDGETS)
     if lacking:

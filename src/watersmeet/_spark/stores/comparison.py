@@ -67,7 +67,7 @@ class Comparison:
         return not (self.added or self.changed or self.removed)
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as values of Python that JSON has."""
+        """Its content as dicts, lists and values that JSON has."""
         return {**vars(self), "rows": [plain(vars(row)) for row in self.rows]}
 
     def __str__(self) -> str:

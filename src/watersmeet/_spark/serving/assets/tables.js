@@ -150,7 +150,7 @@ export class Tables {
   async #why(signal) {
     const [at, button] = [this.#at, this.#at("why")];
     at("explanation").hidden = false;
-    at("causes-note").textContent = "The journal is being read.";
+    at("causes-note").textContent = "The server is reading the journal.";
     at("causes-picture").replaceChildren();
     at("causes").replaceChildren();
     button.disabled = true;

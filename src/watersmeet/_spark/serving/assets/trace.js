@@ -40,7 +40,7 @@ export class Trace {
   async #ask(place, topology, use) {
     const [note, buttons] = [this.#at("trace-note"), [this.#at("trace-button"), this.#at("test-button")]];
     const before = note.textContent;
-    note.textContent = "The journal is being read.";
+    note.textContent = "The server is reading the journal.";
     for (const button of buttons) button.disabled = true;
     try {
       const asked = topology === null ? "" : `?test=${encodeURIComponent(topology)}`;
