@@ -382,10 +382,7 @@ class HttpReplica:
         try:
             self._explaining.acquire_nowait()
         except anyio.WouldBlock:
-            raise Busy(
-                "The server is answering another question about a row or a record.",
-                hint="Ask again when it has its answer.",
-            ) from None
+            raise Busy("The server explains another row or record.", hint="Ask again when it has its answer.") from None
         try:
             return Response(await anyio.to_thread.run_sync(answer), media_type=_JSON)
         finally:
