@@ -49,10 +49,12 @@ def test_records_of_topics_are_named_by_partition_and_offset(
     assert [record.value["amount"] for record in found.records] == [3, 4]
     assert found.notes == ()
     assert found.rows[0]["value"]["total"] == 7
+    written = committed(broker, totals)
+    assert [record.value for record in written] == [b'{"total":3}', b'{"total":9}', b'{"total":7}']
     replayed = summed(2).replay(spark, previous=topology, kafka=kafka)
     assert replayed.records == 4
     assert {each.name: each.changed for each in replayed.comparisons} == {f"output {totals}": 2, "store totals": 2}
-    assert len(committed(broker, totals)) == 2
+    assert committed(broker, totals) == written
 
 
 def test_records_of_a_pattern_are_named_by_their_topics_and_run_in_the_order_of_the_query(
