@@ -27,6 +27,7 @@ RUNNERS = {
     "oracle-repaired": "proof.conformance_runners:RepairedOracleRunner",
     "engine": "proof.runners.engine:EngineRunner",
     "spark": "proof.runners.spark:SparkRunner",
+    "spark-task": "proof.runners.spark:SparkTaskRunner",
     "spark-functions": "proof.runners.spark:SparkFunctionsRunner",
 }
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 from proof.oracle.records import Result
 from proof.oracle.streams.recorded_programs import BY_WALL
@@ -12,8 +13,10 @@ from proof.runners.engine import by_step
 from proof.runners.library import ColumnLibrary
 from proof.runners.topologies import build_recorded, shards_of, unsupported
 from proof.runners.vectors import new_values
-from watersmeet._spark.dataflow.fusion import SWITCH
+from watersmeet._spark.dataflow.fusion import SWITCH, Fusion, group_numbers
+from watersmeet._spark.local import BoundedRun
 from watersmeet.api.builder import StreamsBuilder
+from watersmeet.api.topology import Topology
 from watersmeet.errors import ConfigError
 from watersmeet.testing.driver import TopologyTestDriver
 
@@ -57,7 +60,7 @@ class SparkRunner:
         if not outputs:
             return [[[] for _ in history.steps] for history in histories]
         shards = shards_of(histories[0], self._shards)
-        driver = TopologyTestDriver(builder.build(), self._spark, shards=shards)
+        driver = self._driver(builder.build(), shards)
         for number, history in enumerate(histories):
             for step in history.steps:
                 if step.topic is not None:  # the wall clock moves nothing here
@@ -66,6 +69,20 @@ class SparkRunner:
             by_step(history, {name: driver.read(name, case=str(n)) for name in outputs}, outputs)
             for n, history in enumerate(histories)
         ]
+
+    def _driver(self, topology: Topology, shards: int) -> TopologyTestDriver:
+        return TopologyTestDriver(topology, self._spark, shards=shards)
+
+
+class SparkTaskRunner(SparkRunner):
+    """Runs histories through Spark in one task: all levels stand one behind the other in it."""
+
+    def _driver(self, topology: Topology, shards: int) -> TopologyTestDriver:
+        driver = super()._driver(topology, shards)
+        run = cast(BoundedRun, driver._run)
+        groups = group_numbers(Fusion(self._spark, run.physical), 1)
+        driver._run = replace(run, tasks=1, physical=run.physical.in_groups(groups))
+        return driver
 
 
 class SparkFunctionsRunner(SparkRunner):

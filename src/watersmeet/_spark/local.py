@@ -767,10 +767,7 @@ def by_label(wire: Sequence[WireRow]) -> dict[int, list[tuple[int, bytes]]]:
 # What `watersmeet.testing.driver` runs on. All inputs of a case form one source partition; the case number
 # travels beside the position and gives each case shards of its own, so hundreds of cases share one run.
 
-TASKS = 2
 SETTINGS = {
-    # a session's own are for large data: 200 tasks an exchange take minutes over a handful of records
-    "spark.sql.shuffle.partitions": str(TASKS),
     # looking at a stage's sizes before the next is planned takes longer than the stages do
     "spark.sql.adaptive.enabled": "false",
 }
@@ -787,18 +784,22 @@ class BoundedRun:
     physical : the plan.
     shards : shards of each operator.
     headers : whether records carry headers.
+    tasks : how many a level has.
     """
 
     spark: SparkSession
     physical: Physical
     shards: int
     headers: bool
+    tasks: int = 2
     drops: dict[tuple[str, str], int] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
 
     def run(self, cases: Sequence[Sequence[Piped]]) -> dict[tuple[int, str], list[Collected]]:
         """Results by (case, sink name), in order; `drops` counts what was dropped."""
-        with session.overridden(self.spark, {**session.AT_START, **SETTINGS}):
+        # a session's own are for large data: 200 tasks an exchange take minutes over a handful of records
+        few = {"spark.sql.shuffle.partitions": str(self.tasks)}
+        with session.overridden(self.spark, {**session.AT_START, **SETTINGS, **few}):
             try:
                 return self._run(cases)
             except Exception as error:
@@ -813,7 +814,7 @@ class BoundedRun:
         reports = BatchReports(self.spark)
         layout = SparkLayout(
             labels=Labels(self.shards, target_count(self.physical)),
-            tasks=TASKS,
+            tasks=self.tasks,
             cache_root=None,
             headers=self.headers,
             cases=True,

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from proof.conformance_compare import judge
 from proof.golden import read as read_golden
 from proof.recordings import History, read
-from proof.runners.spark import SparkFunctionsRunner, SparkRunner
+from proof.runners.spark import SparkFunctionsRunner, SparkRunner, SparkTaskRunner
 from proof.runners.vectors import new_values
 
 TESTS = Path(__file__).parents[2]
@@ -57,9 +57,9 @@ def test_golden_tables_hold_on_spark(spark: SparkSession, path: Path) -> None:
     assert outputs == [[list(step.expect or ()) for step in history.steps] for history in histories]
 
 
-@pytest.mark.parametrize("functions", [SparkRunner, SparkFunctionsRunner], ids=["in the level", "by Spark"])
-def test_the_integration_tests_of_kafka_hold_on_spark(spark: SparkSession, functions: type[SparkRunner]) -> None:
-    runner = functions(spark)
+@pytest.mark.parametrize("kind", [SparkRunner, SparkTaskRunner, SparkFunctionsRunner])
+def test_the_integration_tests_of_kafka_hold_on_spark(spark: SparkSession, kind: type[SparkRunner]) -> None:
+    runner = kind(spark)
     names = ("TableTableJoinIntegrationTest", "StreamTableJoinIntegrationTest", "KTableFilterTest")
     paths = [TESTS / "recordings" / "vectors" / f"{name}.json.gz" for name in names]
     histories = [new_values(h) for path in paths for h in read(path) if runner.supports(h) is None]
