@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
@@ -32,16 +33,13 @@ def test_records_of_topics_are_named_by_partition_and_offset(
         builder = wm.StreamsBuilder("topics")
         source = wm.Topic(orders, "string", wm.json("customer string, amount long"), on_undecodable="skip")
         by_customer = builder.stream(source, name="orders").group_by(lambda key, value: value["customer"])
-        by_customer.agg(total=wm.sum(lambda value: value["amount"] * factor), store="totals").to(
-            totals, value=wm.json()
-        )
+        sums = by_customer.agg(total=wm.sum(lambda value: value["amount"] * factor), store="totals")
+        sums.to(totals, value=wm.json())
         return builder.build()
 
     topology = summed(1)
-    checkpoint = tmp_path / "checkpoint"
-    query = topology.start(
-        spark, checkpoint=checkpoint, kafka=kafka, shards=2, tasks=2, available_now=True, explain="1 day"
-    )
+    options: Any = {"checkpoint": tmp_path / "checkpoint", "kafka": kafka, "explain": "1 day"}
+    query = topology.start(spark, shards=2, tasks=2, available_now=True, **options)
     query.awaitTermination()
     found = query.why("totals", "ann")
     query.stop()

@@ -767,11 +767,11 @@ def by_label(wire: Sequence[WireRow]) -> dict[int, list[tuple[int, bytes]]]:
 # What `watersmeet.testing.driver` runs on. All inputs of a case form one source partition; the case number
 # travels beside the position and gives each case shards of its own, so hundreds of cases share one run.
 
+TASKS = "spark.sql.shuffle.partitions"
 SETTINGS = {
     # looking at a stage's sizes before the next is planned takes longer than the stages do
     "spark.sql.adaptive.enabled": "false",
 }
-"""What a run sets, besides what a query does."""
 
 
 @dataclass
@@ -797,9 +797,8 @@ class BoundedRun:
 
     def run(self, cases: Sequence[Sequence[Piped]]) -> dict[tuple[int, str], list[Collected]]:
         """Results by (case, sink name), in order; `drops` counts what was dropped."""
-        # a session's own are for large data: 200 tasks an exchange take minutes over a handful of records
-        few = {"spark.sql.shuffle.partitions": str(self.tasks)}
-        with session.overridden(self.spark, {**session.AT_START, **SETTINGS, **few}):
+        # a session's own 200 tasks an exchange take minutes over a handful of records
+        with session.overridden(self.spark, session.AT_START | SETTINGS | {TASKS: str(self.tasks)}):
             try:
                 return self._run(cases)
             except Exception as error:
