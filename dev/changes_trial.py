@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -240,6 +241,63 @@ def follow(shop: Shop) -> None:
     assert [(row["key"], row["value"]) for row in got] == [(1, "s"), (1, "w")], got
 
 
+def columns(shop: Shop) -> None:
+    """Columns that are renamed or added, and a table that is replaced by an empty one, while a query reads it."""
+    shop.make(3_000)
+    spark, customers, got = shop.spark, shop.table("customers"), dict[Any, Any]()
+
+    def query(place: str, value: str | None, version: int | None = None, **options: Any) -> Any:
+        builder = wm.StreamsBuilder("columns")
+        rows = builder.table(wm.Changes(customers, value=value, starting_version=version), name="customers")
+        keep = lambda frame, batch: got.update((row["key"], row["value"]) for row in frame.collect())  # noqa: E731
+        rows.to(wm.ForeachBatch(keep), name="out")
+        return builder.build().start(spark, checkpoint=shop.folder / place, shards=1, tasks=1, **options)
+
+    spark.sql(f"INSERT INTO {customers} VALUES (1, 'n'), (2, 's')")
+    running = query("added", None)
+    running.processAllAvailable()
+    spark.sql(f"ALTER TABLE {customers} ADD COLUMN Provider bigint")
+    spark.sql(f"UPDATE {customers} SET Provider = 7 WHERE id = 1")
+    raises(SourceError, "have changed", running.awaitTermination)
+    query("added", None, available_now=True, evolve=True).awaitTermination()
+    assert {key: tuple(row) for key, row in got.items()} == {1: ("n", 7), 2: ("s",)}, got
+    running = query("renamed", "region")
+    running.processAllAvailable()
+    spark.sql(f"ALTER TABLE {customers} RENAME COLUMN region TO area")
+    spark.sql(f"UPDATE {customers} SET area = 'w' WHERE id = 1")
+    raises(SourceError, "have changed", running.awaitTermination)
+    again = partial(query, "renamed", "area", available_now=True, evolve=True)
+    raises(SourceError, "Begin a new checkpoint", again)
+    first = spark.sql(f"SELECT snapshot_id FROM {customers}.snapshots ORDER BY committed_at").first()
+    raises(SourceError, "Begin behind the change", partial(query, "old", "area", first[0], available_now=True))
+    query("emptied", "area", available_now=True).awaitTermination()
+    assert got == {1: "w", 2: "s"}, got
+    spark.sql(f"CREATE OR REPLACE TABLE {customers} (id bigint NOT NULL, area string, Provider bigint) USING iceberg")
+    spark.sql(f"ALTER TABLE {customers} SET IDENTIFIER FIELDS id")
+    query("emptied", "area", available_now=True).awaitTermination()
+    assert got == {1: None, 2: None}, got
+    spark.sql("USE lake.shop")
+    customers = customers[10:]
+    query("relative", "area", available_now=True).awaitTermination()
+
+
+def versions(shop: Shop) -> None:
+    """What is Delta's own: starts with versions, of fewer columns than the table has now, and of the future."""
+    shop.make(3_000)
+    spark, orders, got = shop.spark, shop.table("orders"), list[Any]()
+    spark.sql(f"INSERT INTO {orders} VALUES (1, 1, 5)")
+    spark.sql(f"ALTER TABLE {orders} ADD COLUMN note string")
+    spark.sql(f"UPDATE {orders} SET note = 'x' WHERE id = 1")
+    source, builder = wm.Changes(orders, key="id", value="note", starting_version=1), wm.StreamsBuilder("versions")
+    builder.table(source, name="orders").to(wm.ForeachBatch(lambda rows, batch: got.extend(rows.collect())), name="out")
+    builder.build().start(spark, checkpoint=shop.folder / "versions", available_now=True).awaitTermination()
+    assert [row["value"] for row in sorted(got, key=lambda row: row["sequence"])] == [None, "x"], got
+    assert all(row["timestamp"].year > 2000 for row in got), got
+    for kind in (wm.StreamsBuilder("future").stream, wm.StreamsBuilder("future").table):
+        future = partial(kind, wm.Changes(orders, key="id", starting_version=9), name="orders")
+        raises(TopologyError, "has no version 9", future)
+
+
 def die(format: str, folder: Path, number: int, seed: str) -> None:
     """Go on with a history that was killed, check it, change its tables, and be killed somewhere."""
     draw, shop = random.Random(seed), Shop(format, folder)
@@ -285,6 +343,9 @@ def main() -> None:
         histories(shop, count, seed)
         if format == "iceberg":
             snapshots(shop)
+            columns(shop)
+        else:
+            versions(shop)
         shop.spark.stop()
     counts = f"{count} histories and {killed} kills"
     print(f"as it should be: {counts} of changes in tables of {format}, PySpark {pyspark.__version__}")

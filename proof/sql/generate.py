@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 TEXTS = ("a", "b", "ab", "", "Bc")
@@ -300,9 +300,13 @@ class Queries:
             return self.select(depth)
         name, self.depth = self._name("v"), depth
         text, scope = self.select(depth - 1)
+        names = ""
+        if self.chance(0.3):
+            scope = Scope({self._name("a"): kind for kind in scope.columns.values()})
+            names = f"({', '.join(scope.columns)})"
         self.views.append((name, scope))
         query, whole = self.select(depth)
-        return f"WITH {name} AS ({text}) {query}", whole
+        return f"WITH {name}{names} AS ({text}) {query}", whole
 
     def select(self, depth: int = 2) -> tuple[str, Scope]:
         """(a query, what it has)."""
@@ -321,7 +325,16 @@ class Queries:
             items.append(f"{self.scalar(scope)} AS {name}")
             found[name] = "n"
         distinct = "DISTINCT " if self.chance(0.12) else ""
-        return f"SELECT {distinct}{', '.join(items)} FROM {text}{where}", Scope(found)
+        first = self.first(found) if distinct and self.chance(0.4) else ""
+        return f"SELECT {distinct}{', '.join(items)} FROM {text}{where}{first}", Scope(found)
+
+    def first(self, columns: Mapping[str, str]) -> str:
+        """ORDER BY and LIMIT, of an order that no two different rows share."""
+        places = (
+            f"{column}{self.rng.choice(('', ' DESC', ' ASC NULLS LAST', ' DESC NULLS FIRST'))}"
+            for column in self.rng.sample(list(columns), len(columns))
+        )
+        return f" ORDER BY {', '.join(places)} LIMIT {self.rng.choice((1, 2, 3))}"
 
     def items(self, scope: Scope, kinds: str | None = None) -> tuple[list[str], dict[str, str]]:
         """(what is selected, its names and kinds)."""
@@ -366,7 +379,7 @@ class Queries:
         part = f"PARTITION BY {rng.choice(list(scope.columns))} " if self.chance(0.8) else ""
         window = f"ROW_NUMBER() OVER ({part}{order})"
         if self.chance(0.3):
-            return f"SELECT * FROM ({text}) {name} QUALIFY {window} <= {size}", scope
+            return f"SELECT * FROM ({text}) {name} QUALIFY {window} {rng.choice(('<=', '='))} {size}", scope
         number, around = self._name("n"), self._name("q")
         numbered = f"SELECT *, {window} AS {number} FROM ({text}) {name}"
         bound = rng.choice((f"{number} <= {size}", f"{number} < {size + 1}"))
@@ -410,7 +423,8 @@ class Queries:
             names = found if number == 0 else names
             sides.append(f"SELECT {', '.join(items)} FROM {text}{where}")
         word = self.rng.choice(("UNION ALL", "UNION", "INTERSECT", "EXCEPT"))
-        return f" {word} ".join(sides), Scope(dict(names))
+        first = self.first(names) if self.chance(0.3) else ""
+        return f" {word} ".join(sides) + first, Scope(dict(names))
 
 
 def _under(alias: str, scope: Scope) -> Scope:

@@ -221,6 +221,32 @@ MISTAKES = {
     "SHOW TABLES": "SHOW is no statement.*shell",
     "DESCRIBE o": "DESCRIBE is no statement.*EXPLAIN name",
     "MERGE INTO o USING c ON o.c = c.name WHEN MATCHED THEN DELETE": "MERGE is no statement",
+    # what was dropped without a word
+    "SELECT * FROM o PIVOT (SUM(n) FOR c IN ('a'))": "PIVOT is not taken",
+    "SELECT * FROM (SELECT c, n FROM o) PIVOT (SUM(n) FOR c IN ('a'))": "PIVOT is not taken",
+    "SELECT * FROM (SELECT id FROM o) TABLESAMPLE (10 PERCENT)": "SAMPLE is not taken.*hash",
+    "SELECT * FROM (o JOIN c ON o.c = c.name)": "JOIN is not taken|no query",
+    "SELECT id FROM other.o": "DB is not taken.*alone",
+    "SELECT id FROM o ORDER BY id FETCH FIRST 2 ROWS WITH TIES": "WITH TIES is not taken",
+    "SELECT id FROM o UNION ALL SELECT k FROM c LIMIT 1": "LIMIT needs ORDER BY",
+    "SELECT id FROM o UNION ALL SELECT k FROM c ORDER BY id": "ORDER BY without LIMIT",
+    "SELECT id FROM o UNION ALL SELECT k FROM c ORDER BY id LIMIT 2 OFFSET 1": "OFFSET is not taken",
+    "SELECT id FROM e UNION ALL SELECT id FROM f LIMIT 1": "a stream has no end",
+    "SELECT a FROM o AS t(a, b)": "6 columns, and 2 are named",
+    "SELECT a FROM (SELECT id, n FROM o) AS t(a, a)": "stands twice",
+    "WITH t(a) AS (SELECT id, n FROM o) SELECT a FROM t": "2 columns, and 1 are named",
+    "SELECT o.id FROM o JOIN (SELECT id, ROW_NUMBER() OVER (ORDER BY n) AS k FROM o) b ON o.id = b.id WHERE o.n < 3": (
+        "no bound"
+    ),
+    "SELECT id, ROW_NUMBER() OVER (ORDER BY n ROWS 3 PRECEDING) AS k FROM o QUALIFY k < 3": "no frame",
+    "SELECT id, ROW_NUMBER() OVER (ORDER BY n) AS k FROM o QUALIFY ROW_NUMBER() OVER (ORDER BY c) < 3": "two window",
+    "SELECT id FROM o WHERE EXISTS (SELECT 1 FROM c WHERE c.name = o.c LIMIT 0)": "leaves no row",
+    "SELECT id FROM o WHERE id IN (SELECT ROW_NUMBER() OVER (ORDER BY k) FROM c)": "no bound",
+    "SELECT id FROM o WHERE n > (SELECT MAX(k) FROM c HAVING COUNT(*) > 1)": "several rows.*HAVING",
+    "SELECT DISTINCT c FROM o ORDER BY n LIMIT 3": "takes what is selected",
+    "SELECT c, PERCENTILE(n, ARRAY(0.5, 0.9)) AS p FROM o GROUP BY c": "PERCENTILE takes a number",
+    "SELECT c, PERCENTILE(n, 0.5 + 0.1) AS p FROM o GROUP BY c": "PERCENTILE takes a number",
+    "SELECT c, TOP_K(n, id) AS p FROM o GROUP BY c": "TOP_K takes a number",
     # of DuckDB
     "SELECT * REPLACE (n + 1 AS n) FROM o": "REPLACE is not taken.*EXCEPT",
     "SELECT id FROM o UNION BY NAME SELECT k AS id FROM c": "BY NAME",
@@ -260,6 +286,13 @@ def test_a_mistake_is_refused_on_its_place_with_a_reason_and_a_cure(builder, tex
 
 def test_there_are_more_than_a_hundred_and_fifty_mistakes():
     assert len(MISTAKES) > 150
+
+
+def test_what_a_text_names_is_a_handle_of_its_builder(builder):
+    other = wm.StreamsBuilder("other").stream("s", key="string", value="string")
+    for handle in (3, other):
+        with pytest.raises(wm.SqlError, match="handle is no stream or table of this builder"):
+            builder.sql("SELECT * FROM handle", handle=handle)
 
 
 def test_the_caret_stands_under_the_word_that_is_wrong(builder):

@@ -99,6 +99,48 @@ def test_a_full_join_by_key_of_a_table_with_itself_loses_a_deleted_row():
     assert differences(changed(query, *changes)) == []
 
 
+UNION = "SELECT x FROM t UNION ALL SELECT y FROM u ORDER BY x LIMIT 2"
+PLACES = "SELECT id, s, ROW_NUMBER() OVER (PARTITION BY s ORDER BY x, id) AS n FROM t"
+TELLING = {
+    "what stands behind a union is of its whole": UNION,
+    "so it is within IN": f"SELECT id FROM t WHERE x IN ({UNION})",
+    "and within FROM": f"SELECT q.x + 1 AS z FROM ({UNION}) q",
+    "and behind a query in parentheses": "(SELECT id, x FROM t) ORDER BY x, id LIMIT 1",
+    "and of one side of a union": "((SELECT x FROM t) ORDER BY x DESC LIMIT 1) UNION ALL SELECT y FROM u",
+    "columns of a table have other names": "SELECT q.x, q.id FROM t AS q(x, id, s)",
+    "and those of a query": "SELECT x, s FROM (SELECT x, s, id FROM t) AS q(s, x, i)",
+    "and those of WITH": "WITH q(id, x) AS (SELECT x, id FROM t) SELECT id, x FROM q WHERE id > 1",
+    "a place is that one alone": "SELECT id, s FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY s ORDER BY x, id) = 2",
+    "by its name, too": f"{PLACES} QUALIFY n = 2",
+    "and ordered by it": f"{PLACES} QUALIFY n <= 2 ORDER BY n DESC, s LIMIT 1",
+    "a bound of one table is not that of another": (
+        f"SELECT a.id FROM ({PLACES}) a JOIN (SELECT id, 1 AS n FROM u) r ON a.id = r.id WHERE r.n <= 1 AND a.n <= 2"
+    ),
+    "a bound comes after a LIMIT": f"SELECT id FROM ({PLACES} QUALIFY n <= 9 ORDER BY id LIMIT 2) q WHERE n <= 1",
+    "a column as its table is called": "SELECT x.id, z.s FROM t x JOIN t z ON x.id = z.x",
+    "EXISTS does not care how many": "SELECT id FROM t WHERE EXISTS (SELECT DISTINCT y FROM u WHERE u.y = t.x LIMIT 1)",
+    "and by the value of a subquery": (
+        "SELECT DISTINCT s, (SELECT MAX(y) FROM u WHERE u.id = t.x) AS z FROM t ORDER BY z DESC, s LIMIT 2"
+    ),
+    "distinct rows are ordered": "SELECT DISTINCT s, x + 1 AS z FROM t ORDER BY x + 1 DESC, s LIMIT 2",
+}
+
+
+@pytest.mark.parametrize("query", TELLING.values(), ids=list(TELLING))
+def test_a_query_that_was_read_wrong_once_has_the_rows_of_a_batch_query(query):
+    changes = [
+        ("t", 1, {"x": 1, "s": "a"}),
+        ("t", 2, {"x": 2, "s": "a"}),
+        ("u", 1, {"y": 2}),
+        ("t", 3, {"x": 2, "s": "b"}),
+        ("u", 3, {"y": 1}),
+        ("t", 4, {"x": 0, "s": "b"}),
+        ("u", 2, {"y": 7}),
+        ("t", 1, None),
+    ]
+    assert differences(changed(query, *changes)) == []
+
+
 def test_a_case_that_differs_is_told_with_its_seed():
     class Other(Case):
         @property

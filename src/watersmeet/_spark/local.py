@@ -770,7 +770,7 @@ def by_label(wire: Sequence[WireRow]) -> dict[int, list[tuple[int, bytes]]]:
 TASKS = "spark.sql.shuffle.partitions"
 SETTINGS = {
     # looking at a stage's sizes before the next is planned takes longer than the stages do
-    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.adaptive.enabled": "false"
 }
 
 
@@ -784,7 +784,7 @@ class BoundedRun:
     physical : the plan.
     shards : shards of each operator.
     headers : whether records carry headers.
-    tasks : how many a level has.
+    tasks, ends : how many tasks a level has, and the labels of the ends behind all rows, which a group of levels needs.
     """
 
     spark: SparkSession
@@ -792,6 +792,7 @@ class BoundedRun:
     shards: int
     headers: bool
     tasks: int = 2
+    ends: tuple[int, ...] = ()
     drops: dict[tuple[str, str], int] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
 
@@ -812,7 +813,7 @@ class BoundedRun:
         _ = self.spark.streams.active
         reports = BatchReports(self.spark)
         layout = SparkLayout(
-            labels=Labels(self.shards, target_count(self.physical)),
+            labels=Labels(self.shards, target_count(self.physical), ends=self.ends),
             tasks=self.tasks,
             cache_root=None,
             headers=self.headers,

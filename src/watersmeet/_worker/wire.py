@@ -105,6 +105,8 @@ class Labels:
         """(target, shard) of a label, the case times `shards` added to the shard; an end's target is none there is."""
         if self.spread is not None:
             return divmod(self._index[label], self.shards)
+        if label in self.ends:
+            return self.targets, 0
         case, place = divmod(label, self.targets * self.shards)
         target, shard = divmod(place, self.shards)
         return target, case * self.shards + shard

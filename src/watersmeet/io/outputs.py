@@ -357,6 +357,8 @@ def check_path(path: str, option: str) -> None:
             hint=f"Name the folder: {option}='/data/orders'. A query that serves tables is asked by wm.connect(url), "
             "or `watersmeet top URL`.",
         )
+    if option == "checkpoint" and (wild := re.search(r"[*?\[\]{}]", path)):
+        raise ConfigError(f"{option}={path!r:.120} has a sign of patterns, {wild[0]!r}.", hint="Take another name.")
     full_path = os.path.expandvars(os.path.expanduser(path)) if path.startswith(("~", "$")) else path
     full_path = re.sub("^file://(?!/)", "file:///", full_path)
     if full_path != path or path.startswith(("~", "$")):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @answered
-def sql(spark: SparkSession, text: str, *, application_id: str = "sql", **handles: Any) -> Views:
+def sql(spark: SparkSession, text: str, *, application_id: str = "sql") -> Views:
     """A topology of statements in SQL.
 
     Parameters
@@ -28,7 +28,6 @@ def sql(spark: SparkSession, text: str, *, application_id: str = "sql", **handle
     text : CREATE TABLE, CREATE STREAM, CREATE VIEW, DROP, EXPLAIN and SELECT, with semicolons between them, in Spark's
         dialect (docs/sql.md).
     application_id : as of `StreamsBuilder`.
-    handles : streams and tables that the text may name, by name; all of one builder, which then takes the statements.
 
     Returns
     -------
@@ -49,7 +48,7 @@ def sql(spark: SparkSession, text: str, *, application_id: str = "sql", **handle
     from watersmeet.sql.script import Views, run
 
     builder = StreamsBuilder(application_id)
-    return Views(spark, builder, run(builder, text, handles))
+    return Views(spark, builder, run(builder, text, {}))
 
 
 def check_installed() -> None:

@@ -169,9 +169,8 @@ class _Columns:
 def _columns(source: Source, tree: Tree, *, stream: bool) -> _Columns:
     schema = tree.this
     if not isinstance(schema, exp.Schema):
-        raise source.error(
-            tree.this, "CREATE without AS must declare columns.", "CREATE TABLE t (id BIGINT PRIMARY KEY, ...)."
-        )
+        hint = "CREATE TABLE t (id BIGINT PRIMARY KEY, ...)."
+        raise source.error(tree.this, "CREATE without AS must declare columns.", hint)
     keys: list[str] = []
     kinds: dict[str, DataType] = {}
     certain: set[str] = set()
@@ -192,16 +191,14 @@ def _columns(source: Source, tree: Tree, *, stream: bool) -> _Columns:
             elif isinstance(kind, exp.NotNullColumnConstraint):
                 certain |= set() if kind.args.get("allow_null") else {name}
             elif not isinstance(kind, exp.CommentColumnConstraint):
-                raise source.error(
-                    element, f"The column {name} has a constraint that is not taken.", "PRIMARY KEY and NOT NULL are."
-                )
+                hint = "PRIMARY KEY and NOT NULL are."
+                raise source.error(element, f"The column {name} has a constraint that is not taken.", hint)
     for name in keys:
         if name not in kinds:
             raise source.error(schema, f"The key names {name}, which is no column.", f"There are {', '.join(kinds)}.")
     if not keys and not stream:
-        raise source.error(
-            schema, "A table needs a PRIMARY KEY.", "id BIGINT PRIMARY KEY, or PRIMARY KEY (a, b); or CREATE STREAM."
-        )
+        hint = "id BIGINT PRIMARY KEY, or PRIMARY KEY (a, b); or CREATE STREAM."
+        raise source.error(schema, "A table needs a PRIMARY KEY.", hint)
     value = [StructField(name, kind) for name, kind in kinds.items() if name not in keys]
     return _Columns(
         StructType([StructField(name, kinds[name]) for name in keys]), StructType(value), frozenset(certain)
@@ -215,9 +212,8 @@ def _kind(source: Source, column: Tree) -> DataType:
     try:
         return expressions().declared(text)
     except Exception as error:
-        raise source.error(
-            column, f"The column {column.name} has a type that Spark does not know: {text}.", "BIGINT, STRING, ..."
-        ) from error
+        message = f"The column {column.name} has a type that Spark does not know: {text}."
+        raise source.error(column, message, "BIGINT, STRING, ...") from error
 
 
 def declared(builder: StreamsBuilder, source: Source, tree: Tree, name: str, *, stream: bool) -> Relation:
@@ -228,11 +224,8 @@ def declared(builder: StreamsBuilder, source: Source, tree: Tree, name: str, *, 
     time = options.get("timestamp")
     by_lower = {element.name.lower(): element.name for element in (*columns.key.fields, *columns.value.fields)}
     if time is not None and time.lower() not in by_lower:
-        raise source.error(
-            _place_of(source, "timestamp"),
-            f"timestamp = {time!r} names no column.",
-            f"There are {', '.join(by_lower.values())}.",
-        )
+        hint = f"There are {', '.join(by_lower.values())}."
+        raise source.error(_place_of(source, "timestamp"), f"timestamp = {time!r} names no column.", hint)
     frames = [key for key in ("path", "catalog_table") if key in options]
     if frames and "topic" in options:
         raise source.error(tree, f"A table is of a topic or of {frames[0]}, and not of both.", "Leave one of them out.")
@@ -317,11 +310,8 @@ def _of_frame(
 ) -> Any:
     spark, time = active_session(), options.get("timestamp")
     if not columns.key.fields:
-        raise source.error(
-            tree,
-            "Rows of files and of catalogs must have a key, and no column is the PRIMARY KEY.",
-            "Declare it: id BIGINT PRIMARY KEY.",
-        )
+        message = "Rows of files and of catalogs must have a key, and no column is the PRIMARY KEY."
+        raise source.error(tree, message, "Declare it: id BIGINT PRIMARY KEY.")
     names, value = list(columns.key.names), list(columns.value.names)
     key = names[0] if len(names) == 1 else names
     if options.get("changes"):
@@ -330,11 +320,8 @@ def _of_frame(
             **passed,
         )
     if time is None:
-        raise source.error(
-            tree,
-            "Rows of files and of catalogs must have a time, and WITH names no timestamp.",
-            "Name the column: WITH (timestamp = 'at', ...); or, of a table of Delta, changes = true.",
-        )
+        hint = "Name the column: WITH (timestamp = 'at', ...); or, of a table of Delta, changes = true."
+        raise source.error(tree, "Rows of files and of catalogs must have a time, and WITH names no timestamp.", hint)
     entire = StructType([*columns.key.fields, *columns.value.fields])
     reader = spark.readStream.options(**_of_spark(options))
     if "path" in options:
@@ -400,11 +387,9 @@ def _schema(source: Source, options: Mapping[str, Any], part: str) -> str | None
     try:
         return Path(text).read_text(encoding="utf-8")
     except OSError as error:
-        raise source.error(
-            _place_of(source, f"{part}schema"),
-            f"The file of the schema cannot be read: {error.strerror}: {text}.",
-            "A relative path starts from the folder in which the command runs.",
-        ) from None
+        message = f"The file of the schema cannot be read: {error.strerror}: {text}."
+        hint = "A relative path starts from the folder in which the command runs."
+        raise source.error(_place_of(source, f"{part}schema"), message, hint) from None
 
 
 def _registered(source: Source, options: Mapping[str, Any], part: str = "", **passed: Any) -> Format:
@@ -469,9 +454,8 @@ def _structured(source: Source, name: str, options: Mapping[str, Any], kind: Any
     for option in passed:
         if option not in inspect.signature(function).parameters:
             listed = ", ".join(name for name in _OF_FORMATS if name in inspect.signature(function).parameters)
-            raise source.error(
-                _place_of(source, option), f"The format {name!r} has no option {option}.", f"It has {listed or 'none'}."
-            )
+            hint = f"It has {listed or 'none'}."
+            raise source.error(_place_of(source, option), f"The format {name!r} has no option {option}.", hint)
     return make(**passed)
 
 
@@ -482,11 +466,8 @@ def _windowed(source: Source, name: str, options: Mapping[str, Any], kind: Any) 
     """Keys of windows, as Kafka Streams writes them: structs of the key, the start and the end."""
     place = _place_of(source, "key_format")
     if not isinstance(kind, StructType) or kind.names != ["key", "start", "end"]:
-        raise source.error(
-            place,
-            f"key_format = {name!r} takes the key of a window.",
-            "Declare w STRUCT<key: STRING, start: BIGINT, end: BIGINT> PRIMARY KEY; or write a windowed aggregate.",
-        )
+        hint = "Declare w STRUCT<key: STRING, start: BIGINT, end: BIGINT> PRIMARY KEY; or write a windowed aggregate."
+        raise source.error(place, f"key_format = {name!r} takes the key of a window.", hint)
     inner: Any = _SIMPLE.get(kind["key"].dataType.simpleString()) or formats.json(kind["key"].dataType)
     if name == "session_windowed":
         return formats.session_windowed(inner)
@@ -522,9 +503,8 @@ def output(source: Source, tree: Tree, name: str, rows: Relation) -> None:
     options = options_of(source, frozenset({_OUT}))
     targets = [key for key in ("topic", "url", "catalog_table", "path") if key in options]
     if len(targets) > 1:
-        raise source.error(
-            tree, f"A table is written to one place: {' and '.join(targets)} are given.", "Leave all but one out."
-        )
+        hint = "Leave all but one out."
+        raise source.error(tree, f"A table is written to one place: {' and '.join(targets)} are given.", hint)
     handle = keyed(source, tree, rows, options)
     if "url" in options or "catalog_table" in options:
         passed: dict[str, Any] = {option: options[option] for option in ("create", "adopt") if option in options}

@@ -30,17 +30,30 @@ from watersmeet.sql.rows import (
     is_root,
     literal,
     refused_by_spark,
+    renamed,
     struct_of,
     unwindowed,
 )
 from watersmeet.sql.text import Source, instead
 
-_SAMPLE = ("TABLESAMPLE", "Filter by a hash, which keeps the same rows: WHERE pmod(hash(id), 100) < 10.")
+_AROUND = ("order", "limit", "offset")
+_TAKEN = {
+    exp.Select: "with_ expressions distinct from_ joins laterals where group having qualify order limit cluster",
+    exp.SetOperation: "with_ this expression distinct by_name order limit offset",
+    exp.Subquery: "with_ this alias order limit offset",
+    exp.Table: "this alias version",
+    exp.Join: "this kind side method on using",
+    exp.Limit: "this expression limit_options",
+    exp.Group: "expressions all cube rollup grouping_sets",
+    exp.Fetch: "direction count limit_options",
+    exp.LimitOptions: "rows",
+}
+"""What is taken of nodes of a query, by the parser's names."""
 OF_ARRAYS = (
     "EXPLODE and UNNEST take an array of a stream, and FROM has a table.",
     "Look into a table's array by FILTER, EXISTS or ARRAY_CONTAINS.",
 )
-_VERSION = ("AS OF", "A stream meets a table with history as of its time; a view has the latest rows.")
+_VERSION = "A stream meets a table with history as of its time; a view has the latest rows."
 Environment = Mapping[str, Relation]
 """Tables, views and streams by name, in small letters."""
 
@@ -128,24 +141,20 @@ class SelectQuery(ABC):
     def find(self, node: Tree, rows: Relation) -> Tree | None:
         """The tree of a column that is written; None: there is none of that name."""
         parts = [element.name for element in node.parts]
-        for alias, remainder in ((None, parts), *(((parts[0], parts[1:]),) if len(parts) > 1 else ())):
-            column, fields = remainder[0], remainder[1:]
-            matches = [
-                (name, tree)
-                for name, tree in rows.columns.items()
-                if name[1].lower() == column.lower() and (alias is None or name[0].lower() == alias.lower())
-            ]
-            if alias is None and len(matches) > 1:
-                owners = " and ".join(f"{name[0]}.{name[1]}" for name, _ in matches)
-                raise self.error(
-                    node,
-                    f"The column {column} is ambiguous: there are {owners}.",
-                    f"Write {matches[0][0][0]}.{column}.",
-                )
-            tables = {table.lower() for table, _ in rows.columns}
-            if matches and (alias is not None or len(parts) == 1 or parts[0].lower() not in tables):
-                return field_path(matches[0][1].copy(), *fields)
-        return None
+        alias = parts[0].lower()
+        if len(parts) == 1 or all(name[0].lower() != alias for name in rows.columns):
+            alias = None
+        column, *fields = parts if alias is None else parts[1:]
+        matches = [
+            (name, tree)
+            for name, tree in rows.columns.items()
+            if name[1].lower() == column.lower() and alias in (None, name[0].lower())
+        ]
+        if alias is None and len(matches) > 1:
+            owners = " and ".join(f"{name[0]}.{name[1]}" for name, _ in matches)
+            hint = f"Write {matches[0][0][0]}.{column}."
+            raise self.error(node, f"The column {column} is ambiguous: there are {owners}.", hint)
+        return field_path(matches[0][1].copy(), *fields) if matches else None
 
     def unknown(self, node: Tree, rows: Relation) -> SqlError:
         """The error for a column that is not there."""
@@ -163,43 +172,42 @@ class SelectQuery(ABC):
     def table(self, node: Tree) -> Relation:
         """The rows of a table, a view or a subquery in FROM, under their name."""
         if isinstance(node, exp.Subquery):
-            rows = type(self)(self.source, self.names, self.outer).run(node.this, self._limits(node))
-            return rows.under(node.alias or f"q{len(self.tables)}")
+            rows = type(self)(self.source, self.names, self.outer).run(node, self._limits(node))
+            return self._renamed(node, rows, f"q{len(self.tables)}")
         if not isinstance(node, exp.Table):
             name = type(node).__name__.upper()
             raise self.error(node, f"{name} is not taken in FROM.", "Name a table, a view, a stream or a subquery.")
         if isinstance(node.this, exp.Func):
-            raise self.error(
-                node,
-                f"{node.this.name or node.this.sql()} is not taken in FROM.",
-                "TUMBLE, HOP and SESSION give the windows of a stream.",
-            )
-        if node.args.get("sample"):
-            raise self.error(node.args["sample"], f"{_SAMPLE[0]} is not taken.", _SAMPLE[1])
+            hint = "TUMBLE, HOP and SESSION give the windows of a stream."
+            raise self.error(node, f"{node.this.name or node.this.sql()} is not taken in FROM.", hint)
         name = node.name
         entries = self.names.get(name.lower())
         if entries is None:
             hint = did_you_mean(name.lower(), self.names, suffix=f"Declare it first: CREATE TABLE {name} (...).")
             raise self.error(node, f"There is no table, view or stream {name}.", hint)
-        return entries.under(node.alias or name)
+        return self._renamed(node, entries, name)
+
+    def _renamed(self, node: Tree, rows: Relation, otherwise: str = "") -> Relation:
+        names = node.alias_column_names
+        return renamed(self.source, node.args["alias"] if names else node, rows, node.alias or otherwise, names)
 
     def _limits(self, node: Tree) -> dict[str, int]:
         """By column of a subquery in FROM, up to which value the query around it reads: of ROW_NUMBER()."""
         select = node.find_ancestor(exp.Select)
-        where = None if select is None else select.args.get("where")
+        where = None if select is None or node.alias_column_names else select.args.get("where")
         entries: dict[str, int] = {}
         for condition in conjuncts(where.this if where else None):
             bound = upper_bound(condition)
-            if bound is not None:
-                entries[bound[0].lower()] = min(bound[1], entries.get(bound[0].lower(), bound[1]))
+            if bound is not None and bound[0].table.lower() in ("", node.alias.lower()):
+                name = bound[0].name.lower()
+                entries[name] = min(bound[1], entries.get(name, bound[1]))
         return entries
 
     # -- the whole
 
     def run(self, tree: Tree, limits: Mapping[str, int] | None = None) -> Relation:
         """The rows of a query."""
-        while isinstance(tree, exp.Subquery | exp.Paren):
-            tree = tree.this
+        tree = self.whole(tree)
         self._with(tree)
         if isinstance(tree, exp.SetOperation):
             return self._set_operation(tree)
@@ -211,26 +219,49 @@ class SelectQuery(ABC):
         self._filter(where)
         return self.select(tree, limits or {})
 
+    def whole(self, tree: Tree) -> Tree:
+        """A query without parentheses; what stands behind them, or behind a UNION, goes around: SELECT * FROM (...)."""
+        self._check_taken(tree)
+        behind = {name: tree.args[name] for name in _AROUND if tree.args.get(name)}
+        if isinstance(tree, exp.Subquery):
+            behind |= {"with_": tree.args["with_"]} if tree.args.get("with_") else {}
+        if isinstance(tree, exp.Subquery | exp.Paren) and not behind:
+            return self.whole(tree.this)
+        if isinstance(tree, exp.Select) or not behind:
+            return tree
+        inner = tree.copy()
+        for name in behind:
+            inner.set(name, None)
+        first = exp.From(this=exp.Subquery(this=inner))
+        return exp.Select(expressions=[exp.Star()], from_=first, **{name: node.copy() for name, node in behind.items()})
+
     def _with(self, tree: Tree) -> None:
         clause = tree.args.get("with_")
         for element in clause.expressions if clause else ():
             if clause.args.get("recursive"):
                 raise self.error(element, "WITH RECURSIVE is not taken.", "Write the levels that there are one by one.")
             rows = type(self)(self.source, self.names, self.outer).run(element.this, {})
-            self.names[element.alias.lower()] = rows.under(element.alias)
+            self.names[element.alias.lower()] = self._renamed(element, rows)
+
+    def _check_taken(self, node: Tree) -> None:
+        """Raise for a part of a node that means nothing here."""
+        taken = next((names.split() for kind, names in _TAKEN.items() if isinstance(node, kind)), node.args)
+        for name, value in node.args.items():
+            if value and name not in taken:
+                place, word = (value[0], name.removesuffix("s")) if isinstance(value, list) else (value, name)
+                hint = instead("clause", name, "Leave it out, or write what it does as a view.")
+                place = place if isinstance(place, exp.Expression) else node
+                raise self.error(place, f"{word.upper().replace('_', ' ').strip()} is not taken.", hint)
 
     def _check_clauses(self, tree: Tree) -> None:
-        for name, value in tree.args.items():
-            hint = instead("clause", name)
-            if value and hint:
-                place = value[0] if isinstance(value, list) else value
-                raise self.error(place, f"{name.upper().removesuffix('S')} is not taken.", hint)
+        self._check_taken(tree)
         distinct = tree.args.get("distinct")
         if distinct is not None and distinct.args.get("on"):
             hint = "SELECT * FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) <= 1."
             raise self.error(distinct, "DISTINCT ON is not taken.", hint)
         for node in (node for child in tree.iter_expressions() for node in own_nodes(child)):
             self._check_function(node)
+            self._check_taken(node)
             if isinstance(node, exp.Any | exp.All) and isinstance(node.this.unnest(), exp.Query):
                 word = type(node).__name__.upper()
                 hint = "a = ANY (...) is a IN (...); another one is EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND ...)."
@@ -273,9 +304,8 @@ class SelectQuery(ABC):
         if tree.args.get("by_name"):
             raise self.error(tree.right, f"{word} BY NAME is not taken.", "Select the columns in the same order.")
         if widths[0] != widths[1]:
-            raise self.error(
-                tree.right, f"{word} has {widths[0]} columns on the left and {widths[1]} on the right.", "Name as many."
-            )
+            message = f"{word} has {widths[0]} columns on the left and {widths[1]} on the right."
+            raise self.error(tree.right, message, "Name as many.")
         if parts[0].is_stream != parts[1].is_stream:
             raise self.error(tree.right, f"{word} of a stream and a table is not taken.", "Aggregate the stream first.")
         kinds = []
@@ -313,7 +343,7 @@ class SelectQuery(ABC):
         outer = any(element.side in ("RIGHT", "FULL") for element in joins)
         for element in (first, *(join.this for join in joins)):
             if element.args.get("version"):
-                raise self.error(element, f"{_VERSION[0]} is not taken of tables alone.", _VERSION[1])
+                raise self.error(element, "AS OF is not taken of tables alone.", _VERSION)
             self._add(element)
         if joins:
             self.tables = {name: unwindowed(rows) for name, rows in self.tables.items()}
@@ -583,11 +613,9 @@ class SelectQuery(ABC):
                 right = self._filtered(right, condition.tree)
                 remainder.remove(condition)
         if remainder or not pairs:
-            raise self.error(
-                remainder[0].tree if remainder else join,
-                f"{join.kind} JOIN needs equalities, and takes conditions on the right side alone beside them.",
-                "Write WHERE [NOT] EXISTS (SELECT 1 FROM ... WHERE ...).",
-            )
+            message = f"{join.kind} JOIN needs equalities, and takes conditions on the right side alone beside them."
+            hint = "Write WHERE [NOT] EXISTS (SELECT 1 FROM ... WHERE ...)."
+            raise self.error(remainder[0].tree if remainder else join, message, hint)
         return self._matching(left, right, pairs, negate=join.kind == "ANTI", place=join)
 
     # -- subqueries
@@ -707,9 +735,15 @@ class SelectQuery(ABC):
 
     def _meeting(self, node: Tree, *, negate: bool) -> tuple[Relation, list[tuple[Tree, Tree]], list[Tree]]:
         """The rows of EXISTS or IN, what is equal, and other conditions on both sides."""
-        query = (node.args["query"] if isinstance(node, exp.In) else node.this).unnest()
+        query = self.whole(node.args["query"] if isinstance(node, exp.In) else node.this)
+        if isinstance(node, exp.Exists) and isinstance(query, exp.Select):
+            limit: Tree = query.args.get("limit")
+            if limit is not None and (limit.args.get("count") or limit.expression).name == "0":
+                raise self.error(limit, "LIMIT 0 leaves no row, and so EXISTS is never true.", "Leave it out.")
+            query.args = {name: part for name, part in query.args.items() if name not in ("distinct", "order", "limit")}
         compared: list[tuple[Tree, Tree]] = []
-        if isinstance(query, exp.Select) and not _is_aggregate(query):
+        has_places = any(item.find(exp.Window) for item in query.expressions)
+        if isinstance(query, exp.Select) and not _is_aggregate(query) and not has_places:
             inner, pairs, extra = self._inside(query)
             rows = inner.rows
             if isinstance(node, exp.In):
@@ -723,17 +757,11 @@ class SelectQuery(ABC):
             and negate
             and not all(tree.meta.get("known") for pair in compared for tree in pair)
         ):
-            raise self.error(
-                node,
-                "NOT IN of a subquery is neither true nor false where a value is null.",
-                "Write NOT EXISTS (SELECT 1 FROM ... WHERE ...), or declare both columns NOT NULL.",
-            )
+            hint = "Write NOT EXISTS (SELECT 1 FROM ... WHERE ...), or declare both columns NOT NULL."
+            raise self.error(node, "NOT IN of a subquery is neither true nor false where a value is null.", hint)
         if not compared and not pairs:
-            raise self.error(
-                node,
-                "This subquery has no equality with the query around it.",
-                "Name one: EXISTS (SELECT 1 FROM payments p WHERE p.id = o.id).",
-            )
+            hint = "Name one: EXISTS (SELECT 1 FROM payments p WHERE p.id = o.id)."
+            raise self.error(node, "This subquery has no equality with the query around it.", hint)
         compared += pairs
         self._check_types(self.rows, rows, compared, [node] * len(compared))
         return rows, compared, extra
@@ -764,26 +792,22 @@ class SelectQuery(ABC):
 
     def _scalar(self, node: Tree, mark: Name) -> Name:
         """The column of a subquery of one value."""
-        query = node.unnest()
+        query = self.whole(node)
         if not isinstance(query, exp.Select) or len(query.expressions) != 1 or query.expressions[0].is_star:
-            raise self.error(
-                node, "A subquery in an expression must select one column.", "Select one value: (SELECT MAX(x) ...)."
-            )
+            hint = "Select one value: (SELECT MAX(x) ...)."
+            raise self.error(node, "A subquery in an expression must select one column.", hint)
         inner, pairs, extra = self._inside(query)
         if extra:
-            raise self.error(
-                extra[0],
-                "A subquery of one value meets the query around it by equalities alone.",
-                "Aggregate in a view by what is equal, and join it.",
-            )
+            hint = "Aggregate in a view by what is equal, and join it."
+            raise self.error(extra[0], "A subquery of one value meets the query around it by equalities alone.", hint)
 
         item = query.expressions[0].unalias()
         keep = frozenset({*self.rows.columns, mark})
-        limited = any(query.args.get(clause) for clause in ("group", "distinct", "limit"))
+        limited = any(query.args.get(clause) for clause in ("group", "distinct", "limit", "having", "qualify"))
         if limited or not _is_aggregate(query):
             refers = None if limited else reference_to(inner.rows, pairs, self.rows)
             if refers is None or refers.beside:
-                hint = "Take an aggregate without GROUP BY: (SELECT MAX(x) ...); or have WHERE name the whole key."
+                hint = "Select an aggregate, without GROUP BY or HAVING: MAX(x); or name the whole key in WHERE."
                 raise self.error(node, "This subquery may have several rows.", hint)
             value = inner.with_subqueries(item)
             entries = replace(inner.rows, columns={mark: value})
@@ -894,7 +918,7 @@ def _is_plain(tree: Tree) -> bool:
 
 
 def _is_aggregate(select: Tree) -> bool:
-    if select.args.get("group") or select.args.get("distinct") or select.args.get("limit"):
+    if any(select.args.get(clause) for clause in ("group", "distinct", "limit", "having", "qualify")):
         return True
     return any(
         groups.aggregate_name(node) and not isinstance(node.parent, exp.Window)
@@ -916,7 +940,7 @@ def columns_read(tree: Tree) -> frozenset[str] | None:
     )
 
 
-def upper_bound(tree: Tree) -> tuple[str, int] | None:
+def upper_bound(tree: Tree) -> tuple[Tree, int] | None:
     """The column and the largest value that a condition such as n <= 3 lets through."""
     tree = tree.unnest()
     if isinstance(tree, exp.GT | exp.GTE):
@@ -926,7 +950,7 @@ def upper_bound(tree: Tree) -> tuple[str, int] | None:
     bound = tree.expression
     if not isinstance(bound, exp.Literal) or bound.is_string or not bound.name.isdigit():
         return None
-    return tree.this.name, int(bound.name) - isinstance(tree, exp.LT)
+    return tree.this, int(bound.name) - isinstance(tree, exp.LT)
 
 
 def _has_stream(query: SelectQuery, first: Tree, joins: Sequence[Tree]) -> bool:
@@ -945,8 +969,8 @@ def _has_stream(query: SelectQuery, first: Tree, joins: Sequence[Tree]) -> bool:
 def _reads_stream(query: SelectQuery, node: Tree) -> bool:
     """Whether a subquery gives a stream: it reads one, and does not aggregate."""
     select = node.unnest()
-    if isinstance(select, exp.SetOperation):
-        select = select.left
+    while isinstance(select, exp.SetOperation):
+        select = select.left.unnest()
     if not isinstance(select, exp.Select) or _is_aggregate(select):
         return False
     clause: Any = select.args.get("from_")

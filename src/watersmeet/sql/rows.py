@@ -62,9 +62,14 @@ class Relation:
     key: Key
     facts: Mapping[str, Any]
 
-    def under(self, alias: str) -> Relation:
-        """The same rows under a name."""
-        return replace(self, columns={(alias, column): tree for (_, column), tree in self.columns.items()})
+    def under(self, alias: str, names: Sequence[str] = ()) -> Relation:
+        """The same rows under a name, their columns under other names if there are some."""
+        old = [column for _, column in self.columns]
+        new = dict(zip((name.lower() for name in old), names or old, strict=True))
+        time = self.facts.get("time")
+        facts = {**self.facts, "time": new.get(time.lower(), time)} if time else self.facts
+        columns = {(alias, new[column.lower()]): tree for (_, column), tree in self.columns.items()}
+        return replace(self, columns=columns, facts=facts)
 
     def key_names(self, form: str) -> list[str]:
         """The names of the parts of the key: as the columns that they are, those that are none in a form."""
@@ -313,6 +318,16 @@ def as_type(tree: Tree, kind: DataType, to: DataType) -> Tree | None:
     if isinstance(kind, _INTEGERS) and isinstance(to, _INTEGERS):
         return cast(tree, to, trying=True)
     return cast(tree, to) if common_type(kind, to) == to else None
+
+
+def renamed(source: Source, place: Tree, rows: Relation, alias: str, names: Sequence[str]) -> Relation:
+    """The rows under a name, and their columns under names that are written behind it."""
+    if names and len(names) != len(rows.columns):
+        message = f"The query has {len(rows.columns)} columns, and {len(names)} are named."
+        raise source.error(place, message, "Name as many, or none.")
+    if len({name.lower() for name in names}) < len(names):
+        raise source.error(place, f"A name stands twice: {', '.join(names)}.", "Give each column a name of its own.")
+    return rows.under(alias, names)
 
 
 def checked(rows: Relation, source: Source, trees: Sequence[Tree], places: Sequence[Tree]) -> list[DataType]:

@@ -27,6 +27,7 @@ from watersmeet.sql.rows import (
     is_large,
     maker,
     of_row,
+    renamed,
     root,
     struct_of,
 )
@@ -70,7 +71,11 @@ def run(builder: StreamsBuilder, text: str, handles: Mapping[str, Any]) -> list[
     """Run statements upon a builder: of each SELECT its handle, of each EXPLAIN what it says."""
     expressions()  # there is a session
     catalog = CATALOGS.setdefault(builder, {})
-    catalog |= {name.lower(): rows_of(handle, name) for name, handle in handles.items()}
+    for name, handle in handles.items():
+        if getattr(handle, "_construction", None) is not builder._construction or not hasattr(handle, "value_type"):
+            hint = f"Make it with the builder whose sql(...) names it: builder.sql(text, {name}=builder.table(...))."
+            raise SqlError(f"{name} is no stream or table of this builder: {handle!r:.80}.", hint=hint)
+        catalog[name.lower()] = rows_of(handle, name)
     parsed = list(statements(text))
     results = []
     for statement in _left(parsed, catalog):
@@ -92,15 +97,12 @@ def _left(parsed: list[Statement], catalog: Catalog) -> list[Statement]:
                 if name in places:
                     del left[places.pop(name)]
                 elif name in catalog:
-                    raise statement.source.error(
-                        table,
-                        f"DROP names {table.name}, which the builder already has.",
-                        "Leave its CREATE out of the script; topology.start(..., evolve=True) drops its state.",
-                    )
+                    message = f"DROP names {table.name}, which the builder already has."
+                    hint = "Leave its CREATE out of the script; topology.start(..., evolve=True) drops its state."
+                    raise statement.source.error(table, message, hint)
                 elif not tree.args.get("exists"):
-                    raise statement.source.error(
-                        table, f"DROP names {table.name}, which is not there.", "DROP ... IF EXISTS."
-                    )
+                    hint = "DROP ... IF EXISTS."
+                    raise statement.source.error(table, f"DROP names {table.name}, which is not there.", hint)
             continue
         if isinstance(tree, exp.Create):
             name = _created(statement).lower()
@@ -191,29 +193,18 @@ def _renamed(source: Source, tree: Any, rows: Relation) -> Relation:
     """The rows under the names of CREATE VIEW v (a, b) AS ..., if it has some."""
     if not isinstance(tree.this, exp.Schema):
         return rows
-    names = [element.name for element in tree.this.expressions]
     if any(isinstance(element, exp.PrimaryKey) or element.args.get("kind") for element in tree.this.expressions):
         hint = "Names alone: CREATE VIEW v (a, b) AS ...; EXPLAIN v tells key and types."
         raise source.error(tree.this.expressions[0], "CREATE ... AS takes names without types and keys.", hint)
-    if len(names) != len(rows.columns):
-        raise source.error(
-            tree.this.expressions[0],
-            f"The query has {len(rows.columns)} columns, and {len(names)} are named.",
-            "Name as many, or none.",
-        )
-    columns = {(alias, name): part for name, ((alias, _), part) in zip(names, rows.columns.items(), strict=True)}
-    return replace(rows, columns=columns)
+    return renamed(source, tree.this.expressions[0], rows, "", [element.name for element in tree.this.expressions])
 
 
 def _view_rows(rows: Relation, name: str, tree: Any, source: Source) -> Relation:
     """A view's rows: stored under its name if it is materialized, computed once if its expressions are large."""
     materialized = tree.find(exp.MaterializedProperty) is not None
     if materialized and rows.is_stream:
-        raise source.error(
-            tree.this,
-            f"The materialized view {name} would store a stream, which has no end.",
-            f"Write CREATE VIEW {name}, or CREATE STREAM {name} ... AS.",
-        )
+        hint = f"Write CREATE VIEW {name}, or CREATE STREAM {name} ... AS."
+        raise source.error(tree.this, f"The materialized view {name} would store a stream, which has no end.", hint)
     if materialized:
         return computed(rows, store=name)
     return computed(rows) if is_large(rows) else rows

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from watersmeet.sql import groups
 from watersmeet.sql.queries import SelectQuery, conjuncts, own_nodes, upper_bound
-from watersmeet.sql.rows import KEY, Key, Relation, Tree, checked, is_root, maker, root
+from watersmeet.sql.rows import KEY, Key, Relation, Tree, checked, is_root, literal, maker, root
 from watersmeet.sql.streams import exploded, rekeyed
 from watersmeet.sql.text import instead
 
@@ -25,6 +25,7 @@ _ARGUMENTS = {
 }
 
 
+_NUMBERS = {"percentile": "0.9", "top_k": "3", "last_k": "3"}
 _NAMED_ARGUMENTS = ("quantile", "expression", "separator")
 
 
@@ -90,33 +91,40 @@ def _finished(
     for _, element in plain:
         window = element.find(exp.Window)
         if window is not None:
-            raise query.error(
-                window, "A window function stands within an expression.", "Select it alone, under a name."
-            )
+            hint = "Select it alone, under a name."
+            raise query.error(window, "A window function stands within an expression.", hint)
     attached = [query.attached(element) for _, element in plain]
-    ordered = [query.attached(element) for element in ordered]
+    by_text = {element.sql(): node for (_, element), node in zip(plain, attached, strict=True)}
+    ordered = [by_text[text] if (text := node.sql()) in by_text else query.attached(node) for node in ordered]
     trees = [query.resolved(element) for element in attached]
     checked(query.rows, query.source, trees, [element for _, element in plain])
-    clause = None if tree.args.get("distinct") else tree.args.get("order")
+    clause = tree.args.get("order")
     order = _directions(query, clause.expressions, ordered) if clause else []
-    rows: Relation = query.rows
+    texts = {tree.sql(): name for tree, (name, _) in zip(trees, plain, strict=True)}
+    texts |= {query.resolved(element).sql(): name for name, element in numbered}
     columns = {("", name): element for (name, _), element in zip(plain, trees, strict=True)}
-    limit = tree.args.get("limit")
+    rows: Relation = replace(query.rows, columns=columns)
     qualify = tree.args.get("qualify")
     if numbered or qualify:
-        rows = _numbered(query, tree, replace(rows, columns=columns), numbered, limits)
+        rows = _numbered(query, tree, rows, numbered, limits)
         rows = replace(rows, columns={("", name): rows.columns[("", name)] for name, _ in items})
-    else:
-        rows = replace(rows, columns=columns)
     if tree.args.get("distinct"):
-        order, rows = [], _distinct(query, tree, rows)
-    if limit is not None:
-        return _limited(query, tree, rows, order, limit)
-    if tree.args.get("order"):
-        raise query.error(
-            tree.args["order"], "ORDER BY without LIMIT: a table has no order.", "Leave it out, or LIMIT 10."
-        )
+        rows = _distinct(query, tree, rows)
+    if numbered or qualify or tree.args.get("distinct"):
+        order = [(_of_selected(query, clause, rows, texts.get(part.sql())), *directions) for part, *directions in order]
+    if tree.args.get("limit"):
+        return _limited(query, rows, order, tree.args["limit"])
+    if clause:
+        hint = "Leave it out, or LIMIT 10."
+        raise query.error(clause, "ORDER BY without LIMIT: a table has no order.", hint)
     return rows
+
+
+def _of_selected(query: SelectQuery, clause: Tree, rows: Relation, name: str | None) -> Tree:
+    if name is None:
+        message = "Of distinct or numbered rows, ORDER BY takes what is selected, and this is not."
+        raise query.error(clause, message, "Select it, too, under a name; or order in a query around this one.")
+    return rows.columns[("", name)]
 
 
 def _distinct(query: SelectQuery, tree: Tree, rows: Relation) -> Relation:
@@ -125,7 +133,7 @@ def _distinct(query: SelectQuery, tree: Tree, rows: Relation) -> Relation:
     return groups.distinct(rows)
 
 
-def _limited(query: SelectQuery, tree: Tree, rows: Relation, order: Sequence[groups.Order], limit: Tree) -> Relation:
+def _limited(query: SelectQuery, rows: Relation, order: Sequence[groups.Order], limit: Tree) -> Relation:
     size = limit.args.get("count") or limit.expression
     if rows.is_stream or not order:
         hint = "Leave LIMIT out: a stream has no end." if rows.is_stream else "Write ORDER BY amount DESC LIMIT 10."
@@ -149,9 +157,8 @@ def _items(query: SelectQuery, tree: Tree) -> list[tuple[str, Tree]]:
             alias = element.table.lower() if isinstance(element, exp.Column) else None
             matches = [name for name in query.rows.columns if alias in (None, name[0].lower()) and name[1][:1] != "$"]
             if not matches:
-                raise query.error(
-                    element, f"There is no table {element.table}.", "Write * alone, or the name of a table in FROM."
-                )
+                hint = "Write * alone, or the name of a table in FROM."
+                raise query.error(element, f"There is no table {element.table}.", hint)
             star = element.this if isinstance(element, exp.Column) else element
             if star.args.get("replace") or star.args.get("rename"):
                 raise query.error(element, "* REPLACE is not taken.", "* EXCEPT (n), n + 1 AS n.")
@@ -167,9 +174,8 @@ def _items(query: SelectQuery, tree: Tree) -> list[tuple[str, Tree]]:
     earlier_names: set[str] = set()
     for name, node in entries:
         if name.lower() in earlier_names:
-            raise query.error(
-                node if node.parent else tree, f"Two columns are called {name}.", f"Name one: ... AS other_{name}."
-            )
+            hint = f"Name one: ... AS other_{name}."
+            raise query.error(node if node.parent else tree, f"Two columns are called {name}.", hint)
         earlier_names.add(name.lower())
     return entries
 
@@ -235,9 +241,8 @@ def _groups(query: SelectQuery, tree: Tree, items: Sequence[tuple[str, Tree]]) -
         alias = next((name for name, item in items if text is not None and _text(query, item) == text), None)
         name = alias or (node.name if isinstance(node, exp.Column) else f"group_{number + 1}")
         if any(groups.aggregate_name(part) for part in own_nodes(node)):
-            raise query.error(
-                element, "GROUP BY takes no aggregate.", "Group by columns; HAVING filters by aggregates."
-            )
+            hint = "Group by columns; HAVING filters by aggregates."
+            raise query.error(element, "GROUP BY takes no aggregate.", hint)
         while name.lower() in {latter.lower() for latter in entries}:
             name = f"{name}_{number + 1}"
         entries[name] = node
@@ -283,11 +288,8 @@ def regrouped(
         if text in by_text:
             return _column(by_text[text])
         if isinstance(node, exp.Column):
-            raise query.error(
-                node,
-                f"The column {node.sql()} is neither grouped nor aggregated.",
-                f"GROUP BY it, too, or take one of its values: MAX({node.sql()}).",
-            )
+            hint = f"GROUP BY it, too, or take one of its values: MAX({node.sql()})."
+            raise query.error(node, f"The column {node.sql()} is neither grouped nor aggregated.", hint)
         if isinstance(node, exp.Select | exp.SetOperation):
             return node
         return _rebuilt(node, replaced)
@@ -341,13 +343,11 @@ def _field(
     if isinstance(inner, exp.Count) and isinstance(inner.this, exp.Distinct):
         name = "count_distinct"
     elif any(isinstance(part, exp.Distinct) for part in inner.iter_expressions()):
-        raise query.error(
-            inner, f"{name.upper()}(DISTINCT ...) is not taken.", "SELECT DISTINCT in a view, and aggregate it."
-        )
+        hint = "SELECT DISTINCT in a view, and aggregate it."
+        raise query.error(inner, f"{name.upper()}(DISTINCT ...) is not taken.", hint)
     if any(groups.aggregate_name(part) for argument in arguments for part in own_nodes(argument)):
-        raise query.error(
-            inner, "An aggregate of an aggregate is not taken.", "Aggregate in a view, and aggregate the view."
-        )
+        hint = "Aggregate in a view, and aggregate the view."
+        raise query.error(inner, "An aggregate of an aggregate is not taken.", hint)
     read = [query.resolved(element) for element in arguments]
     kinds = checked(query.rows, query.source, read, arguments)
     where = None if condition is None else query.resolved(condition)
@@ -359,9 +359,8 @@ def _field(
         fields[text] = field
         use = groups.used(name, read, where, kinds)
         if use.stream_only and not query.rows.is_stream:
-            raise query.error(
-                inner, f"A table has no order, and so no {name}.", "Take MAX_BY(value, time) or MIN_BY(value, time)."
-            )
+            hint = "Take MAX_BY(value, time) or MIN_BY(value, time)."
+            raise query.error(inner, f"A table has no order, and so no {name}.", hint)
         uses[field] = use
     return fields[text]
 
@@ -377,11 +376,10 @@ def _arguments(query: SelectQuery, node: Tree, name: str) -> list[Tree]:
     entries = [element.this if isinstance(element, exp.Order | exp.IgnoreNulls) else element for element in entries]
     least, most = _ARGUMENTS.get(name, (1, 1))
     if not least <= len(entries) <= most:
-        raise query.error(
-            node,
-            f"{name.upper()} takes {least} argument{'s' * (least != 1)}, and gets {len(entries)}.",
-            f"Write {name}({', '.join('xyz'[:least])}).",
-        )
+        message = f"{name.upper()} takes {least} argument{'s' * (least != 1)}, and gets {len(entries)}."
+        raise query.error(node, message, f"Write {name}({', '.join('xyz'[:least])}).")
+    if name in _NUMBERS and not (entries[1].is_number if name == "percentile" else entries[1].is_int):
+        raise query.error(entries[1], f"{name.upper()} takes a number here.", f"Write {name}(x, {_NUMBERS[name]}).")
     return entries
 
 
@@ -397,17 +395,16 @@ def aggregated(query: SelectQuery, names: Mapping[str, Tree], trees: Sequence[Tr
 def _numbered(
     query: SelectQuery, tree: Tree, rows: Relation, numbered: Sequence[tuple[str, Tree]], limits: Mapping[str, int]
 ) -> Relation:
-    name: str | None = numbered[-1][0] if numbered else None
-    window = numbered[-1][1] if numbered else None
-    limit = None
+    window: Tree
+    name, window = numbered[0] if numbered else ("", None)
     qualify = tree.args.get("qualify")
-    if len(numbered) > 1:
-        raise query.error(numbered[1][1], "One SELECT has two window functions.", "Write a view for each.")
+    # a bound of the query around this one holds after a LIMIT, and not before it
+    limit = None if tree.args.get("limit") else limits.get(name.lower())
     if qualify is not None:
-        window, name, limit = _qualified(query, qualify, window, name)
-    elif name is not None:
-        limit = limits.get(name.lower())
-    assert window is not None, "there is one"
+        window, limit = _qualified(query, qualify, window, name)
+    windows = {query.resolved(element.copy()).sql() for element in (window, *dict(numbered).values())}
+    if len(numbered) > 1 or len(windows) > 1:
+        raise query.error(window, "One SELECT has two window functions.", "Write a view for each.")
     if not isinstance(window.this, exp.RowNumber):
         raise query.error(
             window,
@@ -415,11 +412,8 @@ def _numbered(
             "ROW_NUMBER() OVER (...) is, with n <= 3 around it; a sum for each row is one of a view by groups, joined.",
         )
     if limit is None:
-        raise query.error(
-            window,
-            "ROW_NUMBER() has no bound.",
-            "SELECT * FROM (SELECT ..., ROW_NUMBER() OVER (...) AS n FROM t) WHERE n <= 3.",
-        )
+        hint = "SELECT * FROM (SELECT ..., ROW_NUMBER() OVER (...) AS n FROM t) WHERE n <= 3."
+        raise query.error(window, "ROW_NUMBER() has no bound.", hint)
     if rows.is_stream:
         hint = "For the last record of each key: SELECT k, MAX_BY(a, at) AS a FROM s GROUP BY k; MIN_BY has the first."
         raise query.error(window, "ROW_NUMBER() takes a table, and FROM has a stream.", hint)
@@ -427,25 +421,28 @@ def _numbered(
     if order is None:
         raise query.error(window, "ROW_NUMBER() has no order.", "ROW_NUMBER() OVER (PARTITION BY a ORDER BY b DESC).")
     orders = _directions(query, order.expressions, [element.this for element in order.expressions])
+    if window.args.get("spec"):
+        raise query.error(window.args["spec"], "ROW_NUMBER() has no frame.", "Leave ROWS and RANGE out.")
     parts = {
         (part.name if isinstance(part, exp.Column) else f"group_{n + 1}"): query.resolved(part)
         for n, part in enumerate(window.args.get("partition_by") or [])
     }
-    return groups.first_rows(rows, parts, orders, limit, name)
+    outcome = groups.first_rows(rows, parts, orders, limit, name or None)
+    if qualify is not None and isinstance(qualify.this.unnest(), exp.EQ):
+        return outcome.filtered(exp.EQ(this=root(KEY, "place"), expression=literal(limit)))
+    return outcome
 
 
-def _qualified(
-    query: SelectQuery, qualify: Tree, window: Tree | None, name: str | None
-) -> tuple[Tree, str | None, int]:
+def _qualified(query: SelectQuery, qualify: Tree, window: Tree | None, name: str) -> tuple[Tree, int]:
     condition = qualify.this
     entries = condition.find(exp.Window)
     if entries is not None:
         as_column = condition.copy()
         as_column.find(exp.Window).replace(exp.column("n"))
         bound = upper_bound(as_column)
-        if bound is not None and bound[0] == "n":
-            return entries, name, bound[1]
+        if bound is not None and bound[0].name == "n":
+            return entries, bound[1]
     bound = upper_bound(condition)
-    if bound is not None and window is not None and name is not None and bound[0].lower() == name.lower():
-        return window, name, bound[1]
+    if bound is not None and window is not None and bound[0].name.lower() == name.lower():
+        return window, bound[1]
     raise query.error(qualify, "QUALIFY takes a bound of ROW_NUMBER().", "QUALIFY ROW_NUMBER() OVER (...) <= 3.")

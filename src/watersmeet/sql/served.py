@@ -129,9 +129,8 @@ class ServedTables:
         names = {element.alias_or_name for element in tree.find_all(exp.CTE)}
         nodes = [node for node in tree.find_all(exp.Table) if node.name not in names]
         if not nodes:
-            raise source.error(
-                statement.start, "The query reads no table.", "SELECT * FROM name; SHOW TABLES has them."
-            )
+            hint = "SELECT * FROM name; SHOW TABLES has them."
+            raise source.error(statement.start, "The query reads no table.", hint)
         tables = {node.name.lower(): self._table(source, node, node.name) for node in nodes}
         single = len(nodes) == 1 and isinstance(tree, exp.Select) and tree.args["from_"].this is nodes[0]
         table, columns = tables[nodes[0].name.lower()]

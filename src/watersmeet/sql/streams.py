@@ -48,9 +48,8 @@ def milliseconds(query: SelectQuery, node: Tree) -> int:
             unit in _UNITS and number.lstrip("-").isdigit() for (number, _), unit in zip(pairs, units, strict=True)
         ):
             return sum(int(number) * _UNITS[unit] for (number, _), unit in zip(pairs, units, strict=True))
-    raise query.error(
-        node, f"{node.sql()} is no length of time.", "Write INTERVAL 5 MINUTES, in days or smaller units."
-    )
+    hint = "Write INTERVAL 5 MINUTES, in days or smaller units."
+    raise query.error(node, f"{node.sql()} is no length of time.", hint)
 
 
 def stream_of(
@@ -89,9 +88,8 @@ def _source(query: SelectQuery, node: Tree) -> Relation:
     name = (function.name if isinstance(function, exp.Anonymous) else function.sql_name()).upper()
     name = "SESSION" if name == SESSION else name
     if name not in _WINDOWS:
-        raise query.error(
-            node, f"{name} is not taken in FROM.", "TUMBLE, HOP and SESSION give the windows of a stream."
-        )
+        hint = "TUMBLE, HOP and SESSION give the windows of a stream."
+        raise query.error(node, f"{name} is not taken in FROM.", hint)
     arguments = function.expressions
     if not arguments or not isinstance(arguments[0], exp.Column):
         raise query.error(node, f"{name} takes a stream first.", f"{name}(clicks, INTERVAL 1 HOUR).")
@@ -100,16 +98,14 @@ def _source(query: SelectQuery, node: Tree) -> Relation:
     remainder = list(arguments[1:])
     rows = query.table(table)
     if not rows.is_stream:
-        raise query.error(
-            arguments[0], f"{name} takes a stream, and {arguments[0].name} is a table.", "CREATE STREAM declares one."
-        )
+        hint = "CREATE STREAM declares one."
+        raise query.error(arguments[0], f"{name} takes a stream, and {arguments[0].name} is a table.", hint)
     if remainder and (isinstance(remainder[0], exp.Column) or remainder[0].name.upper() == "DESCRIPTOR"):
         _check_time(query, remainder.pop(0), rows)
     if not _WINDOWS[name] <= len(remainder) <= _WINDOWS[name] + 1:
         example = f"{name}(clicks, {'INTERVAL 1 MINUTE, ' * (name == 'HOP')}INTERVAL 1 HOUR)"
-        raise query.error(
-            node, f"{name} takes {_WINDOWS[name]} length{'s' * (_WINDOWS[name] > 1)}, and a grace.", f"Write {example}."
-        )
+        hint = f"Write {example}."
+        raise query.error(node, f"{name} takes {_WINDOWS[name]} length{'s' * (_WINDOWS[name] > 1)}, and a grace.", hint)
     lengths = [milliseconds(query, element) for element in remainder]
     alias = node.alias or arguments[0].name
     windows = query._added(node, lambda: _windows(name, lengths))
@@ -132,11 +128,8 @@ def _windows(name: str, lengths: Sequence[int]) -> Any:
 def _check_time(query: SelectQuery, node: Tree, rows: Relation) -> None:
     column = node.expressions[0] if node.expressions else node
     if column.name.lower() != str(rows.facts.get("time") or "").lower():
-        raise query.error(
-            column,
-            f"The stream's time is {rows.facts.get('time') or 'that of its records'}, and not {column.name}.",
-            "Declare it: CREATE STREAM ... WITH (timestamp = 'at').",
-        )
+        message = f"The stream's time is {rows.facts.get('time') or 'that of its records'}, and not {column.name}."
+        raise query.error(column, message, "Declare it: CREATE STREAM ... WITH (timestamp = 'at').")
 
 
 def _joins(query: SelectQuery, condition: Condition, left: Relation, right: Relation) -> bool:
@@ -169,9 +162,8 @@ def _joined(query: SelectQuery, left: Relation, right: Relation, join: Tree, whe
     if not pairs:
         raise query._no_equality(query._name(node), conditions)
     if not left.is_stream:
-        raise query.error(
-            join, "A table is joined with a stream.", "Let the stream drive: FROM clicks JOIN users ON ..."
-        )
+        hint = "Let the stream drive: FROM clicks JOIN users ON ..."
+        raise query.error(join, "A table is joined with a stream.", hint)
     if right.is_stream:
         rows: Relation = query._added(join, lambda: _in_time(query, left, right, pairs, remainder, join))
     else:
@@ -186,11 +178,8 @@ def _joined(query: SelectQuery, left: Relation, right: Relation, join: Tree, whe
 def _remaining_conditions(query: SelectQuery, rows: Relation, remainder: Sequence[Condition], join: Tree) -> Relation:
     for condition in remainder:
         if join.side:
-            raise query.error(
-                condition.tree,
-                "This condition is no equality, and a left join of a stream takes only equalities.",
-                "Put it into WHERE, or into a view.",
-            )
+            message = "This condition is no equality, and a left join of a stream takes only equalities."
+            raise query.error(condition.tree, message, "Put it into WHERE, or into a view.")
         rows = rows.filtered(query._predicate(condition.tree, rows))
     return rows
 
@@ -204,17 +193,11 @@ def _with_table(query: SelectQuery, left: Relation, right: Relation, pairs: Any,
     refers = reference_to(right, pairs, left)
     if refers is None:
         names = ", ".join(right.key.names) or "none"
-        raise query.error(
-            join,
-            f"A stream finds rows of a table by their key, which is {names}.",
-            "Join by equality with the whole key.",
-        )
+        hint = "Join by equality with the whole key."
+        raise query.error(join, f"A stream finds rows of a table by their key, which is {names}.", hint)
     if refers.beside:
-        raise query.error(
-            join,
-            f"A join of a stream and a table compares the table's key, {', '.join(right.key.names)}, alone.",
-            "Write the other equalities into WHERE.",
-        )
+        message = f"A join of a stream and a table compares the table's key, {', '.join(right.key.names)}, alone."
+        raise query.error(join, message, "Write the other equalities into WHERE.")
     assert right.key.make is not None, "it refers"
     outcome = right.key.make(refers.trees)
     if right.is_global:
@@ -303,11 +286,9 @@ def _bounds(
         for part in _comparisons(tree):
             entries = _bound(query, part, left, right)
             if entries is None:
-                raise query.error(
-                    tree,
-                    "This condition is no equality and no bound of time, and a join of streams takes only those.",
-                    "Put it into WHERE; a bound compares the columns that WITH (timestamp = ...) declares.",
-                )
+                message = "This condition is no equality and no bound of time, and a join of streams takes only those."
+                hint = "Put it into WHERE; a bound compares the columns that WITH (timestamp = ...) declares."
+                raise query.error(tree, message, hint)
             way, distance = entries
             if way == "lower":
                 earlier_ms = -distance

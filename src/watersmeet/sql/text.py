@@ -206,11 +206,9 @@ def _take_words(source: Source, draft: _Draft) -> None:
         if draft.word(number) == "(" and draft.word(number - 1) == "SESSION":
             draft.blank(number - 1, SESSION)  # a word of its own to the parser
         if draft.word(number) == "(" and draft.word(number - 1) in ("WINDOW", "SESSION_WINDOW"):
-            raise source.error(
-                draft.tokens[number - 1].start,
-                f"{draft.word(number - 1).lower()}(...) is not taken: windows are made of a stream in FROM.",
-                "FROM TUMBLE(clicks, INTERVAL 1 HOUR) ... GROUP BY window_start, window_end; HOP and SESSION, too.",
-            )
+            message = f"{draft.word(number - 1).lower()}(...) is not taken: windows are made of a stream in FROM."
+            hint = "FROM TUMBLE(clicks, INTERVAL 1 HOUR) ... GROUP BY window_start, window_end; HOP and SESSION, too."
+            raise source.error(draft.tokens[number - 1].start, message, hint)
 
 
 def _unwrap(draft: _Draft, number: int) -> None:
@@ -242,9 +240,8 @@ def _take_options(source: Source, draft: _Draft) -> None:
         value = draft.tokens[head + 1] if draft.word(head) == "=" and draft.word(head + 1) else None
         if not parts or value is None or draft.word(head + 2) not in (",", ")"):
             place = parts[0] if parts else draft.tokens[min(head, len(draft.tokens) - 1)]
-            raise source.error(
-                place.start, "An option in WITH is a name, = and a text.", "WITH (topic = 'orders', format = 'json')"
-            )
+            hint = "WITH (topic = 'orders', format = 'json')"
+            raise source.error(place.start, "An option in WITH is a name, = and a text.", hint)
         name = "".join(part.text for part in parts).lower()
         if name in options:
             raise source.error(parts[0].start, f"The option {name} stands twice in WITH.", "Leave one out.")
@@ -266,9 +263,8 @@ def _syntax_error(source: Source, error: Exception, start: int) -> SqlError:
     for pattern in elsewhere()["SQL syntax"]:
         match = re.compile(pattern, re.IGNORECASE).search(source.text, start, len(source.text) if head < 0 else head)
         if match:
-            raise source.error(
-                match.start(), f"{match[0].strip().upper()} is not taken here.", instead("syntax", pattern)
-            )
+            hint = instead("syntax", pattern)
+            raise source.error(match.start(), f"{match[0].strip().upper()} is not taken here.", hint)
     words = source.text[start:].upper().split(None, 2)
     if any(instead("statement", word) for word in (words[0], *(words[1:2] if words[0] == "CREATE" else ()))):
         raise no_statement(source, start, words[0])

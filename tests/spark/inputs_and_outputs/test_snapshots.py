@@ -48,7 +48,7 @@ class Lake(LakeTable):
         return {number: step for number, (step, _, _) in self.log.items()}
 
     def rows(self, snapshot: int | None) -> DataFrame:
-        state = self.log[snapshot][1] if snapshot is not None else {}
+        state = self.log[snapshot][1] if snapshot else {}
         return self.spark.createDataFrame([(key, *row) for key, row in state.items()], SCHEMA)
 
     def changes(self, step: LakeSnapshot) -> DataFrame:
@@ -94,6 +94,20 @@ def test_after_each_start_the_view_is_the_table_through_compaction_and_a_rollbac
         assert view(got) == state
     folder = folder_of(Folder(spark, str(tmp_path / "cp")), "orders")
     assert folder.text("_position").split()[1] == str(lake.current)
+
+
+def test_a_table_that_is_replaced_by_an_empty_one_loses_its_rows(spark: SparkSession, tmp_path: Path) -> None:
+    lake, got = Lake(spark, "orders", "orders"), list[Any]()
+    lake.commit([], {1: ("n", 1), 2: ("s", 2)})
+    run(topology(lake, "table", got), spark, tmp_path, shards=1, tasks=1)
+    lake.head.clear()
+    for _ in range(2):
+        run(topology(lake, "table", got), spark, tmp_path, shards=1, tasks=1)
+        assert view(got) == {}
+    assert len(got) == 4
+    lake.commit([], {3: ("w", 3)})
+    run(topology(lake, "table", got), spark, tmp_path, shards=1, tasks=1)
+    assert view(got) == {3: ("w", 3)}
 
 
 def test_a_file_that_is_written_again_behind_a_kill_is_not_read_again(spark: SparkSession, tmp_path: Path) -> None:

@@ -25,12 +25,7 @@ from typing import Any, cast
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from watersmeet._spark.session import (
-    FILE_MANAGER,
-    PLAIN_FILES,
-    path_on_this_machine,
-    temporary_folder,
-)
+from watersmeet._spark.session import FILE_MANAGER, PLAIN_FILES, path_on_this_machine, temporary_folder
 from watersmeet._worker.process import sync
 from watersmeet.errors import ConfigError, CorruptData
 

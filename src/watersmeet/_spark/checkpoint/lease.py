@@ -472,7 +472,5 @@ def may_run(checkpoint: str, folder: Folder) -> bool:
 
 def _runs(checkpoint: str, where: str) -> ConfigError:
     return ConfigError(
-        RUNS,
-        given=f"{checkpoint}, {where}",
-        hint="Stop it first (query.stop()), or begin another checkpoint.",
+        RUNS, given=f"{checkpoint}, {where}", hint="Stop it first (query.stop()), or begin another checkpoint."
     )

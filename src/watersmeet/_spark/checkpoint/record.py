@@ -568,12 +568,7 @@ class CheckpointFiles:
         if not self.batches:
             # A sink would take the first batches of an old identity for some that it has written, and skip them.
             return replace(
-                self.last,
-                id=uuid.uuid4().hex,
-                facts=facts,
-                number=self.last.number + 1,
-                created=True,
-                recorded=False,
+                self.last, id=uuid.uuid4().hex, facts=facts, number=self.last.number + 1, created=True, recorded=False
             )
         if change is not None:
             return self.changed(facts, change)

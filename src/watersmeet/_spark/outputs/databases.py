@@ -25,6 +25,7 @@ from watersmeet._engine.rows import with_nulls
 from watersmeet._plan.nodes import SinkNode
 from watersmeet._spark.outputs.output import OutputBatch, OutputContext, OutputWriter
 from watersmeet._spark.session import connecting
+from watersmeet._spark.sources.iceberg import table_format
 from watersmeet._worker.batch_plan import UNKNOWN, BatchPlan
 from watersmeet._worker.databases import (
     CHANGES,
@@ -208,16 +209,15 @@ class MergedTable:
             return False
 
     def _found_format(self, statement: str) -> _Format:
-        described = self._spark.sql(f"DESCRIBE TABLE EXTENDED {self._table}").filter("col_name = 'Provider'")
-        provider = next((str(row["data_type"]) for row in described.collect()), "none")
-        if provider.lower() not in _FORMATS:
+        provider = table_format(self._spark, self._table)
+        if provider not in _FORMATS:
             raise ConfigError(
                 f"watersmeet cannot merge into tables of the format {provider}: they do not store the batch's "
                 "number with the rows.",
                 given=f"{self._target!r}: {provider}",
                 hint=f"Delta and Iceberg do: {statement}. Or append changes: wm.Writer(...), and read wm.latest(...).",
             )
-        return _FORMATS[provider.lower()]
+        return _FORMATS[provider]
 
     def _actual_columns(self) -> list[ExistingColumn]:
         # Spark does not tell capitals apart
@@ -370,13 +370,7 @@ class DatabaseTableWriter:
             pieces.unpersist()
 
     def _commit(
-        self,
-        batch: int,
-        plan: BatchPlan,
-        guard: Callable[[], None],
-        small: list[bytes],
-        pieces: DataFrame,
-        count: int,
+        self, batch: int, plan: BatchPlan, guard: Callable[[], None], small: list[bytes], pieces: DataFrame, count: int
     ) -> None:
         with self._database.transaction() as transaction:
             mark = check_writer(transaction.mark(), self._target, self._identity)

@@ -209,11 +209,7 @@ _CONDITIONS = (
 )
 # what Spark or Hadoop says begins its message: a text further in is a user's own, or stands in one
 _SAID = r"(?:terminated with exception: |(?:^|[\s(])(?:java|org|com)\.[\w.$]+: )"
-_BROKEN = (
-    r"Incomplete log file[^\n]*",
-    r"batch \d+ doesn't exist",
-    r"\S+ doesn't exist \(latestId[^\n]*",
-)
+_BROKEN = (r"Incomplete log file[^\n]*", r"batch \d+ doesn't exist", r"\S+ doesn't exist \(latestId[^\n]*")
 _BROKEN_FILE = (
     r"Checksum error: (\S+)[^\n]*",
     r"File (\S+/_stateSchema/\S+) does not exist",

@@ -59,13 +59,7 @@ class Content:
 
 
 def as_stream(
-    rows: DataFrame,
-    order: Sequence[str],
-    folder: Folder,
-    name: str,
-    *,
-    at_once: bool = False,
-    is_restart: bool = False,
+    rows: DataFrame, order: Sequence[str], folder: Folder, name: str, *, at_once: bool = False, is_restart: bool = False
 ) -> DataFrame:
     """The rows of a scan, ordered by their ordering columns, as a stream.
 

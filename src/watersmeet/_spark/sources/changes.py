@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from watersmeet._spark.session import connecting
-from watersmeet._spark.sources.iceberg import PER_BATCH, LakeRows, LakeTable, table_properties
+from watersmeet._spark.sources.iceberg import PER_BATCH, LakeRows, LakeTable, table_format, table_properties
 from watersmeet.errors import TopologyError
 from watersmeet.io.inputs import COMMIT_TIMESTAMP, COMMIT_VERSION, FEED, ChangeRows, Changes
 from watersmeet.io.topics import Snapshot
@@ -46,7 +46,10 @@ def opened(changes: Changes, kind: str) -> tuple[ChangeRows, Snapshot | None]:
             f"A global table takes no {changes.begins}: every start reads it as it is.", hint="Leave it out."
         )
     spark = _session(changes.table)
-    table = ".".join(f"`{name}`" for name in changes.table.split("."))
+    parts = changes.table.split(".")
+    if len(parts) == 1:  # `name`.snapshots would be a table of a schema
+        parts = [spark.catalog.currentCatalog(), *spark.catalog.currentDatabase().split("."), *parts]
+    table = ".".join(f"`{name}`" for name in parts)
     with connecting(spark, changes.table):
         provider = _provider(spark, changes.table, table)
         if provider == "delta":
@@ -95,13 +98,12 @@ def _session(table: str) -> SparkSession:
 
 def _provider(spark: SparkSession, name: str, table: str) -> str:
     try:
-        described = spark.sql(f"DESCRIBE TABLE EXTENDED {table}").filter("col_name = 'Provider'").collect()
+        return table_format(spark, table)
     except AnalysisException:
         raise TopologyError(
             f"Unknown table {name!r}: no catalog of the session has it.",
             hint='Write its whole name, "catalog.schema.table"; spark.catalog.listTables() has the names.',
         ) from None
-    return str(described[0]["data_type"]).lower() if described else "none"
 
 
 # Iceberg: a start writes what the snapshots have changed.
@@ -144,35 +146,46 @@ def _delta(spark: SparkSession, changes: Changes, table: str, kind: str) -> tupl
         options[PER_BATCH] = _ALL
     version = _delta_version(spark, changes, table)
     if version is not None:
-        newest = int(spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").collect()[0]["version"])
+        times = _delta_times(spark, table)
+        newest = max(times)
+        if version > newest:
+            raise _no_version(changes, f"DESCRIBE HISTORY {changes.table}")
         # Delta knows no version that is yet to come, so there the version's own changes are read, and left out
         options["startingVersion"] = str(min(version + 1, newest))
         if kind != "stream":
+            timestamp = COMMIT_TIMESTAMP if changes.timestamp is None else changes.timestamp
             snapshot = Snapshot(
-                _delta_rows(spark, changes, table, version),
+                _delta_rows(spark, changes, table, version, times.get(version)),
                 key,
                 value=changes.value,
-                timestamp=None if callable(changes.timestamp) else changes.timestamp,
+                timestamp=None if callable(timestamp) else timestamp,
             )
     frame = spark.readStream.format("delta").option("readChangeFeed", "true").options(**options).table(table)
     frame = frame if version is None else frame.filter(F.col(COMMIT_VERSION) > version)
     return _rows(changes, frame, key), snapshot
 
 
-def _delta_rows(spark: SparkSession, changes: Changes, table: str, version: int) -> DataFrame:
+def _delta_rows(spark: SparkSession, changes: Changes, table: str, version: int, ms: int | None) -> DataFrame:
+    """The table of a version, with the columns that came later, and the time of its commit if no other is asked."""
     try:
-        return spark.sql(f"SELECT * FROM {table} VERSION AS OF {version}")
+        rows = spark.sql(f"SELECT * FROM {table} VERSION AS OF {version}")
     except AnalysisException:
         raise _no_version(changes, f"DESCRIBE HISTORY {changes.table}") from None
+    since = [field for field in spark.table(table).schema.fields if field.name not in rows.columns]
+    rows = rows.withColumns({field.name: F.lit(None).cast(field.dataType) for field in since})
+    return rows if changes.timestamp is not None else rows.withColumn(COMMIT_TIMESTAMP, F.timestamp_millis(F.lit(ms)))
+
+
+def _delta_times(spark: SparkSession, table: str) -> dict[int, int]:
+    """When each version that is left was committed, in ms since 1970."""
+    history = spark.sql(f"DESCRIBE HISTORY {table}").select("version", F.unix_millis("timestamp").alias("ms")).collect()
+    return {row["version"]: row["ms"] for row in history}
 
 
 def _delta_version(spark: SparkSession, changes: Changes, table: str) -> int | None:
     """The version of which the table is to begin; None: as it is."""
-    ms = changes.starting_timestamp
-    if ms is None:
-        return changes.starting_version
-    history = spark.sql(f"DESCRIBE HISTORY {table}").select("version", F.unix_millis("timestamp").alias("ms")).collect()
-    return _version_at(changes, {row["version"]: row["ms"] for row in history})
+    dated = changes.starting_timestamp is not None
+    return _version_at(changes, _delta_times(spark, table)) if dated else changes.starting_version
 
 
 def _no_version(changes: Changes, history: str) -> TopologyError:

@@ -9,6 +9,7 @@ listing can miss one of them and have the next.
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,10 +26,10 @@ from watersmeet._spark.checkpoint.folders import RESTORE, Folder
 from watersmeet._spark.sources.bootstrap import ROWS_PER_FILE
 from watersmeet._spark.sources.rows import WHOLE_TIMES
 from watersmeet.errors import CorruptData, SourceError
-from watersmeet.io.inputs import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, ChangeRows
+from watersmeet.io.inputs import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, FEED, ChangeRows
 
-_POSITION = "_position"
-"""Beside the files: place and id of the last snapshot that was written; Spark reads no file of such a name."""
+_POSITION, _COLUMNS = "_position", "_columns"
+"""Beside the files: place and id of the last snapshot that was written, and its columns; Spark reads no such file."""
 _NEW = "_new"
 PER_BATCH = "maxFilesPerTrigger"
 _FOR_EVER = "36500d"
@@ -42,11 +43,22 @@ def table_properties(spark: SparkSession, quoted: str) -> dict[str, str]:
     return {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {quoted}").collect()}
 
 
+def table_format(spark: SparkSession, quoted: str) -> str:
+    """The format of a table in a catalog, or "none"; a column that is named Provider stands before it."""
+    described = spark.sql(f"DESCRIBE TABLE EXTENDED {quoted}").filter("col_name = 'Provider'").collect()
+    return str(described[-1]["data_type"]).lower() if described else "none"
+
+
+def columns_of(frame: DataFrame) -> dict[str, str]:
+    """The columns of a table or of its feed, and their types."""
+    return {field.name: field.dataType.simpleString() for field in frame.schema.fields if field.name not in FEED}
+
+
 @dataclass(frozen=True)
 class LakeSnapshot:
     """A snapshot of a table of Iceberg."""
 
-    id: int
+    id: int  # 0: the table has none any more
     parent: int | None
     operation: str
     ms: int  # when it was committed, since 1970
@@ -94,7 +106,7 @@ class LakeTable:
     def history(self, since: int | None = None) -> tuple[list[LakeSnapshot], Mapping[int, LakeSnapshot]]:
         """The snapshots that lead to the current one, from behind `since` or the oldest that is left; and all."""
         current = self.current
-        if current is None or current == since:
+        if current == since:
             return [], {}
         snapshots, line, at = self.snapshots(), list[LakeSnapshot](), current
         while at != since and at in snapshots:
@@ -104,30 +116,32 @@ class LakeTable:
 
     def rows(self, snapshot: int | None) -> DataFrame:
         """The table as it was; without rows where there was no snapshot."""
-        if snapshot is None:
+        if not snapshot:
             return self.spark.table(self.quoted).limit(0)
         return self.spark.sql(f"SELECT * FROM {self.quoted} VERSION AS OF {snapshot}")
 
     def steps(self, since: int | None) -> Sequence[LakeSnapshot]:
         """The snapshots behind one that has been read.
 
-        A table that was rolled back, to a snapshot before that or beside it, makes one step.
+        A table that was rolled back, to a snapshot before or beside it, or replaced by an empty one makes one step.
 
         Raises
         ------
         SourceError : they have been expired.
         """
         line, snapshots = self.history(since)
-        is_complete = not line or line[0].parent == since
-        if not is_complete and since in snapshots:
-            return [replace(line[-1], parent=since, operation="rollback", plain=False)]
+        is_complete = not snapshots or (bool(line) and line[0].parent == since)
+        if not is_complete and since is not None and since in snapshots:
+            # without a snapshot the table has no rows, since it was replaced
+            last = line[-1] if line else replace(snapshots[since], id=0)
+            return [replace(last, parent=since, operation="rollback", plain=False)]
         # with the snapshot before, the files went that had the rows which this one takes away
         parents = (step.parent for step in line if step.operation not in _ONE_WAY)
         if is_complete and all(parent is None or parent in snapshots for parent in parents):
             return line
         raise SourceError(
             f"Snapshots of the table {self.name!r} have been expired that this query has yet to read.",
-            given=f"it has read up to snapshot {since}, the oldest that is left behind it is {line[0].id}",
+            given=f"it has read up to snapshot {since}, the oldest left behind it is {line[0].id if line else 'none'}",
             hint="Begin a new checkpoint, which begins with the table as it is. Keep snapshots for longer than the "
             f"query rests: ALTER TABLE {self.name} SET TBLPROPERTIES ('history.expire.max-snapshot-age-ms' = '...').",
         )
@@ -196,6 +210,10 @@ class LakeRows(ChangeRows):
                 given=f"{folder}: no {_POSITION}",
                 hint=RESTORE,
             )
+        elif not json.loads(folder.text(_COLUMNS) or "{}").items() <= columns_of(self.frame).items():
+            raise self._changed(
+                json.loads(folder.text(_COLUMNS)), "Begin a new checkpoint: its files have the old ones."
+            )
         self.write(folder)
         options = {"cleanSource": "delete", "maxFileAge": _FOR_EVER}
         options |= {} if self.per_batch is None else {PER_BATCH: self.per_batch}
@@ -205,10 +223,18 @@ class LakeRows(ChangeRows):
     def write(self, folder: Folder) -> None:
         """Write a file for each snapshot that has come."""
         place, _, last = folder.text(_POSITION).partition(" ")
-        for number, step in enumerate(self.table.steps(int(last) if last else None), start=int(place) + 1):
+        steps = self.table.steps(int(last) if last else None)
+        if steps and (now := columns_of(self.table.rows(None))) != columns_of(self.frame):
+            raise self._changed(now, "Build the topology again and start it; with added columns, with evolve=True.")
+        folder.put(_COLUMNS, json.dumps(columns_of(self.frame)))
+        for number, step in enumerate(steps, start=int(place) + 1):
             if step.operation != "replace":
                 self._put(folder, self.table.changes(step).coalesce(1), number, step)
-            folder.put(_POSITION, f"{number} {step.id}")
+            folder.put(_POSITION, f"{number} {step.id or ''}")
+
+    def _changed(self, others: Mapping[str, str], hint: str) -> SourceError:
+        differences = ", ".join(map(" ".join, sorted({*columns_of(self.frame).items()} ^ {*others.items()})))
+        return SourceError(f"The columns of the table {self.table.name!r} have changed.", given=differences, hint=hint)
 
     def _copy_table(self, folder: Folder) -> None:
         folder.remove()
@@ -218,11 +244,13 @@ class LakeRows(ChangeRows):
             self._put(folder, rows, 0, self.table.snapshots()[at])
         folder.put(_POSITION, f"0 {'' if at is None else at}", durable=True)
 
-    @staticmethod
-    def _put(folder: Folder, rows: DataFrame, number: int, step: LakeSnapshot) -> None:
+    def _put(self, folder: Folder, rows: DataFrame, number: int, step: LakeSnapshot) -> None:
         name, new = f"{number:010d}-{step.id}", folder.below(_NEW)
         if number and folder.names(f"{name}-*"):
             return
+        # an old snapshot may lack a column; one with another name or type would be read as null
+        if not columns_of(rows).items() <= columns_of(self.frame).items():
+            raise self._changed(columns_of(rows), f"Begin behind the change: snapshot {step.id} has other columns.")
         rows = rows.withColumn(COMMIT_VERSION, F.lit(number).cast("bigint"))
         rows = rows.withColumn(COMMIT_TIMESTAMP, F.timestamp_millis(F.lit(step.ms)))
         rows.write.mode("overwrite").option("maxRecordsPerFile", 0 if number else ROWS_PER_FILE).parquet(new.path)
