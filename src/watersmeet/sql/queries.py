@@ -37,7 +37,7 @@ from watersmeet.sql.rows import (
 from watersmeet.sql.text import Source, instead
 
 _AROUND = ("order", "limit", "offset")
-_TAKEN = {
+_PARTS = {
     exp.Select: "with_ expressions distinct from_ joins laterals where group having qualify order limit cluster",
     exp.SetOperation: "with_ this expression distinct by_name order limit offset",
     exp.Subquery: "with_ this alias order limit offset",
@@ -207,7 +207,7 @@ class SelectQuery(ABC):
 
     def run(self, tree: Tree, limits: Mapping[str, int] | None = None) -> Relation:
         """The rows of a query."""
-        tree = self.whole(tree)
+        tree = self.unwrapped(tree)
         self._with(tree)
         if isinstance(tree, exp.SetOperation):
             return self._set_operation(tree)
@@ -219,21 +219,22 @@ class SelectQuery(ABC):
         self._filter(where)
         return self.select(tree, limits or {})
 
-    def whole(self, tree: Tree) -> Tree:
+    def unwrapped(self, tree: Tree) -> Tree:
         """A query without parentheses; what stands behind them, or behind a UNION, goes around: SELECT * FROM (...)."""
-        self._check_taken(tree)
-        behind = {name: tree.args[name] for name in _AROUND if tree.args.get(name)}
+        self._check_parts(tree)
+        clauses = {name: tree.args[name] for name in _AROUND if tree.args.get(name)}
         if isinstance(tree, exp.Subquery):
-            behind |= {"with_": tree.args["with_"]} if tree.args.get("with_") else {}
-        if isinstance(tree, exp.Subquery | exp.Paren) and not behind:
-            return self.whole(tree.this)
-        if isinstance(tree, exp.Select) or not behind:
+            clauses |= {"with_": tree.args["with_"]} if tree.args.get("with_") else {}
+        if isinstance(tree, exp.Subquery | exp.Paren) and not clauses:
+            return self.unwrapped(tree.this)
+        if isinstance(tree, exp.Select) or not clauses:
             return tree
         inner = tree.copy()
-        for name in behind:
+        for name in clauses:
             inner.set(name, None)
         first = exp.From(this=exp.Subquery(this=inner))
-        return exp.Select(expressions=[exp.Star()], from_=first, **{name: node.copy() for name, node in behind.items()})
+        copies = {name: node.copy() for name, node in clauses.items()}
+        return exp.Select(expressions=[exp.Star()], from_=first, **copies)
 
     def _with(self, tree: Tree) -> None:
         clause = tree.args.get("with_")
@@ -243,25 +244,25 @@ class SelectQuery(ABC):
             rows = type(self)(self.source, self.names, self.outer).run(element.this, {})
             self.names[element.alias.lower()] = self._renamed(element, rows)
 
-    def _check_taken(self, node: Tree) -> None:
+    def _check_parts(self, node: Tree) -> None:
         """Raise for a part of a node that means nothing here."""
-        taken = next((names.split() for kind, names in _TAKEN.items() if isinstance(node, kind)), node.args)
+        names = next((parts.split() for kind, parts in _PARTS.items() if isinstance(node, kind)), node.args)
         for name, value in node.args.items():
-            if value and name not in taken:
+            if value and name not in names:
                 place, word = (value[0], name.removesuffix("s")) if isinstance(value, list) else (value, name)
                 hint = instead("clause", name, "Leave it out, or write what it does as a view.")
                 place = place if isinstance(place, exp.Expression) else node
                 raise self.error(place, f"{word.upper().replace('_', ' ').strip()} is not taken.", hint)
 
     def _check_clauses(self, tree: Tree) -> None:
-        self._check_taken(tree)
+        self._check_parts(tree)
         distinct = tree.args.get("distinct")
         if distinct is not None and distinct.args.get("on"):
             hint = "SELECT * FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) <= 1."
             raise self.error(distinct, "DISTINCT ON is not taken.", hint)
         for node in (node for child in tree.iter_expressions() for node in own_nodes(child)):
             self._check_function(node)
-            self._check_taken(node)
+            self._check_parts(node)
             if isinstance(node, exp.Any | exp.All) and isinstance(node.this.unnest(), exp.Query):
                 word = type(node).__name__.upper()
                 hint = "a = ANY (...) is a IN (...); another one is EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND ...)."
@@ -735,7 +736,7 @@ class SelectQuery(ABC):
 
     def _meeting(self, node: Tree, *, negate: bool) -> tuple[Relation, list[tuple[Tree, Tree]], list[Tree]]:
         """The rows of EXISTS or IN, what is equal, and other conditions on both sides."""
-        query = self.whole(node.args["query"] if isinstance(node, exp.In) else node.this)
+        query = self.unwrapped(node.args["query"] if isinstance(node, exp.In) else node.this)
         if isinstance(node, exp.Exists) and isinstance(query, exp.Select):
             limit: Tree = query.args.get("limit")
             if limit is not None and (limit.args.get("count") or limit.expression).name == "0":
@@ -792,7 +793,7 @@ class SelectQuery(ABC):
 
     def _scalar(self, node: Tree, mark: Name) -> Name:
         """The column of a subquery of one value."""
-        query = self.whole(node)
+        query = self.unwrapped(node)
         if not isinstance(query, exp.Select) or len(query.expressions) != 1 or query.expressions[0].is_star:
             hint = "Select one value: (SELECT MAX(x) ...)."
             raise self.error(node, "A subquery in an expression must select one column.", hint)
@@ -800,7 +801,6 @@ class SelectQuery(ABC):
         if extra:
             hint = "Aggregate in a view by what is equal, and join it."
             raise self.error(extra[0], "A subquery of one value meets the query around it by equalities alone.", hint)
-
         item = query.expressions[0].unalias()
         keep = frozenset({*self.rows.columns, mark})
         limited = any(query.args.get(clause) for clause in ("group", "distinct", "limit", "having", "qualify"))

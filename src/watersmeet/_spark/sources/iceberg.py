@@ -224,16 +224,16 @@ class LakeRows(ChangeRows):
         """Write a file for each snapshot that has come."""
         place, _, last = folder.text(_POSITION).partition(" ")
         steps = self.table.steps(int(last) if last else None)
-        if steps and (now := columns_of(self.table.rows(None))) != columns_of(self.frame):
-            raise self._changed(now, "Build the topology again and start it; with added columns, with evolve=True.")
+        if steps and (columns := columns_of(self.table.rows(None))) != columns_of(self.frame):
+            raise self._changed(columns, "Build the topology again and start it; with added columns, with evolve=True.")
         folder.put(_COLUMNS, json.dumps(columns_of(self.frame)))
         for number, step in enumerate(steps, start=int(place) + 1):
             if step.operation != "replace":
                 self._put(folder, self.table.changes(step).coalesce(1), number, step)
             folder.put(_POSITION, f"{number} {step.id or ''}")
 
-    def _changed(self, others: Mapping[str, str], hint: str) -> SourceError:
-        differences = ", ".join(map(" ".join, sorted({*columns_of(self.frame).items()} ^ {*others.items()})))
+    def _changed(self, columns: Mapping[str, str], hint: str) -> SourceError:
+        differences = ", ".join(map(" ".join, sorted({*columns_of(self.frame).items()} ^ {*columns.items()})))
         return SourceError(f"The columns of the table {self.table.name!r} have changed.", given=differences, hint=hint)
 
     def _copy_table(self, folder: Folder) -> None:
