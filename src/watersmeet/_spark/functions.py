@@ -983,7 +983,7 @@ def _as_predicate(selector: Function, function: Function, topic: str, count: int
     return belonging(is_topic, function, names_of(function, count))
 
 
-_OF_KEYS = ("key selector", "key mapper", "key extractor", "foreign key extractor", "result key")
+_OF_KEYS = ("key selector", "key mapper", "key extractor", "foreign key extractor", "result key", "on")
 """Roles of functions that give keys."""
 
 
@@ -1004,7 +1004,7 @@ class ColumnFunctions(RecordFunctions):
         """Type of the Column that `function` returns."""
         (kind,) = self._analyse(function, arguments, role, count=1)
         if role in _OF_KEYS:
-            _check_key(kind, f"keys that the {role} gives")
+            _check_key(kind, "values of on=" if role == "on" else f"keys that the {role} gives")
         return kind
 
     def pair_type(self, function: Function, arguments: Sequence[DataType], role: str) -> tuple[DataType, DataType]:

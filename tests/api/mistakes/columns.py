@@ -310,5 +310,10 @@ ROWS: list[Row] = [
     ("clicks.map_values(wm.python(None, 'long'))", "function=None", "value['field']"),
     ("clicks.select_key(lambda v: F.lit(None))", "are null", "F.lit('all')"),
     ("clicks.group_by(lambda v: F.struct())", "structs without fields", "value['field']"),
+    (
+        "users.join(others, lambda a, b: a, on=lambda v: F.create_map(F.lit('a'), F.lit(1)))",
+        "values of on= cannot be compared",
+        "F.map_entries",
+    ),
     ("clicks.map_async(lambda v: 1, returns='long')", "no coroutine function", "async def rating("),
 ]
