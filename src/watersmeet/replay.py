@@ -493,7 +493,11 @@ class Trace:
         ]
         for output, records in self.outputs.items():
             results = f"[(record.key, record.value, record.ts) for record in driver.read({output!r})]"
-            lines.append(f"    assert {results} == {list(records)!r}")
+            # a NaN equals nothing, and is shown as one
+            same = "repr({}) == repr({})" if "nan" in repr(records) else "{} == {}"
+            lines.append(f"    assert {same.format(results, repr(list(records)))}")
+        if re.search(r"\b(nan|inf)\b", "\n".join(lines)):
+            lines.insert(2, "from math import inf, nan")
         return "\n".join(lines) + "\n"
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import base64
+import math
 import random
 import re
 import sys
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 import watersmeet as wm
@@ -21,6 +23,7 @@ from tests.spark.changes.views import contents, random_definition, random_rows, 
 from tests.spark.inputs_and_outputs.test_streaming import Collector, put, reader, run
 from watersmeet.cli.commands import main
 from watersmeet.errors import ConfigError
+from watersmeet.replay import Trace, _Pipe
 
 OPTIONS: dict[str, Any] = {"key": "k", "value": "v", "timestamp": "ts"}
 
@@ -184,3 +187,21 @@ def test_random_changes_differ_in_the_rows_that_their_replacement_counts(
         before, after = contents(tables, old[name]), contents(tables, definition)
         assert by_name[name].added == len(after.keys() - before.keys())
         assert by_name[name].removed == len(before.keys() - after.keys())
+
+
+def test_a_trace_with_numbers_that_equal_nothing_is_saved_as_a_test_that_passes(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder: Any = wm.StreamsBuilder("floats")
+    builder.stream("in", key="long", value=wm.json("x double, y double")).to("out")
+    monkeypatch.setitem(sys.modules, "shop_of_floats", SimpleNamespace(topology=builder.build()))
+    numbers: Any = {"x": math.nan, "y": math.inf}
+    record: Any = SimpleNamespace(place="in-0@0")
+    trace = Trace(record, (), {"out": ((1, Row(**numbers), 1),)}, (_Pipe("in", 1, numbers, 1, ()),))
+    names: dict[str, Any] = {}
+    exec(trace.to_test("shop_of_floats:topology"), names)
+    names["test_in_0_0"]()
+    trace = replace(trace, outputs={"out": ((1, Row(**numbers | {"y": 0.0}), 1),)})
+    exec(trace.to_test("shop_of_floats:topology"), names)
+    with pytest.raises(AssertionError):
+        names["test_in_0_0"]()

@@ -828,11 +828,7 @@ JOINS: dict[HandleKind, Joins] = {
     "wtable": Joins(
         "A table by key and window joins with a table or with another one by key and window",
         {
-            "table": JoinKind(
-                attach_to_rows,
-                instead="Use wtable.left_join(table, joiner).",
-                takes=("keep",),
-            ),
+            "table": JoinKind(attach_to_rows, instead="Use wtable.left_join(table, joiner).", takes=("keep",)),
             "wtable": JoinKind(attach_windows, ALL_TYPES, takes=("shift", "keep")),
         },
         lambda _: (
@@ -842,12 +838,7 @@ JOINS: dict[HandleKind, Joins] = {
     ),
     "global": Joins(
         "A global table joins with global tables only",
-        {
-            "global": JoinKind(
-                attach_view,
-                needs={"key": ("the key to look up", SAY_KEY.format("key"))},
-            )
-        },
+        {"global": JoinKind(attach_view, needs={"key": ("the key to look up", SAY_KEY.format("key"))})},
         lambda _: (
             "A global table drives nothing: its updates give no results. Join from the other side: "
             "stream.join(table, joiner, key=...)."

@@ -500,7 +500,10 @@ class KTable(TableJoins, TableOutputs):
 
     def _check_rows(self, table: Any, operation: str) -> None:
         right = side_of(table)
-        if right is not None and right.kind == "table" and not same_type(right.value_type, self.value_type):
+        if right is None or right.kind != "table":
+            hint = f"Make one: {operation}(stream.to_table()); a topic of a global table can be read by builder.table."
+            raise TopologyError(f"{operation} takes a table: other={table!r:.80}.", hint=hint)
+        if not same_type(right.value_type, self.value_type):
             raise TopologyError(
                 f"The two tables of {operation} have values of different types: {self.name!r} has "
                 f"{type_text(self.value_type)}, {right.name!r} has {type_text(right.value_type)}.",

@@ -126,6 +126,7 @@ ROWS: list[Row] = [
     ("clicks.withColumn('a', F.lit(1))", "withColumn", "map_values"),
     ("clicks.where(F.lit(True))", "where", "filter"),
     ("clicks.union(views)", "union", "merge"),
+    ("users.intersect(clicks)", "intersect takes a table", "to_table()"),
     ("clicks.groupby('page')", "groupby", "group_by"),
     ("clicks.writeStream", "writeStream", "wm.Writer"),
     ("clicks.write", "write", "wm.Writer"),
