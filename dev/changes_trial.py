@@ -268,7 +268,7 @@ def columns(shop: Shop) -> None:
     raises(SourceError, "have changed", running.awaitTermination)
     again = partial(query, "renamed", "area", available_now=True, evolve=True)
     raises(SourceError, "Begin a new checkpoint", again)
-    first = spark.sql(f"SELECT snapshot_id FROM {customers}.snapshots ORDER BY committed_at").first()
+    first = spark.sql(f"SELECT snapshot_id FROM {customers}.snapshots ORDER BY committed_at").collect()[0]
     raises(SourceError, "Begin behind the change", partial(query, "old", "area", first[0], available_now=True))
     query("emptied", "area", available_now=True).awaitTermination()
     assert got == {1: "w", 2: "s"}, got
