@@ -1,9 +1,9 @@
 """What is tried of tables with all versions of a row (`wm.History`), with a Spark that Delta or Iceberg is made for.
 
-Run it with the interpreter of an environment that `versions` has made; `HISTORIES=100 SEED=1` for more. In each history
-random changes come in batches: several of a key in a batch, deletions, times that are equal or go back, nulls
-in keys. Some starts are killed before or behind the merge, or fail behind it. Behind each start the table is what a
-loop over all changes makes of them.
+Run by `versions` with the interpreter of an environment that has that PySpark; `HISTORIES=100 SEED=1` for more. In each
+history random changes come in batches: several of a key in a batch, deletions, times that are equal or go back, nulls in
+keys. Some starts are killed before or behind the merge, or fail behind it. Behind each start the table is what a loop over
+all changes makes of them.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def main() -> None:
     if len(sys.argv) > 1:
         die(Dimension(format, Path(sys.argv[1])), int(sys.argv[2]), sys.argv[3])
         return
-    count, seed = int(os.environ.get("HISTORIES", "3")), int(os.environ.get("SEED", "1"))
+    count, seed = int(os.environ.get("HISTORIES", "1")), int(os.environ.get("SEED", "1"))
     with tempfile.TemporaryDirectory() as name:
         trial = Dimension(format, Path(name))
         refused(trial)

@@ -1,9 +1,9 @@
 """`make versions`: watersmeet on each version of Python and of PySpark that it claims, in an environment of its own.
 
 The daily environment has one version of each (`requirements/dev.txt`). Here every other one is tried at least once,
-with whatever pip takes beside it, by `version_trial`, and by `catalog_trial` and `changes_trial` the table format that
-is made for its Spark, which there is not for the daily one. A Python that this machine does not have
-is said to be missing, which fails only with `--all`.
+with whatever pip takes beside it, by `version_trial`, and by the other trials the table format that is made for its
+Spark, which there is not for the daily one. A Python that this machine does not have is said to be missing, which fails
+only with `--all`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def tried(version: str, spark: str) -> bool | None:
         return None
     inside = environment(python, spark, PLACE / f"python-{version}-pyspark-{spark}")
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARK_HOME")}
-    trials = [ROOT / "dev" / f"{name}_trial.py" for name in ("version", "catalog", "changes")]
+    trials = [ROOT / "dev" / f"{name}_trial.py" for name in ("version", "catalog", "changes", "history")]
     # pairs are tried side by side: what each says is printed as a whole
     ran = [subprocess.run([str(inside), str(trial)], env=kept, **_SAID) for trial in trials]
     print(f"Python {version} with PySpark {spark}", *(done.stdout for done in ran), sep="\n", flush=True)
