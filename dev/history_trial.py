@@ -1,9 +1,9 @@
 """What is tried of tables with all versions of a row (`wm.History`), with a Spark that Delta or Iceberg is made for.
 
-Run by `versions` with the interpreter of an environment that has that PySpark; `HISTORIES=100 SEED=1` for more. In each
-history random changes come in batches: several of a key in a batch, deletions, times that are equal or go back, nulls in
-keys. Some starts are killed before or behind the merge, or fail behind it. Behind each start the table is what a loop over
-all changes makes of them.
+Run by `versions` with the interpreter of an environment that has that PySpark; `HISTORIES=100 SEED=1` for more. In
+each history random changes come in batches: several of a key in a batch, deletions, times that are equal or go back,
+nulls in keys. Some starts are killed before or behind the merge, or fail behind it. Behind each start the table is what
+a loop over all changes makes of them.
 """
 
 from __future__ import annotations
