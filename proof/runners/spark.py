@@ -81,9 +81,7 @@ class SparkTaskRunner(SparkRunner):
         driver = super()._driver(topology, shards)
         run = cast(BoundedRun, driver._run)
         groups = group_numbers(Fusion(self._spark, run.physical), 1)
-        # as many as shards, so that results are not gathered, which would lose their case
-        ends = tuple((1 << 31) - 1 - n for n in range(shards))
-        driver._run = replace(run, tasks=1, ends=ends, physical=run.physical.in_groups(groups))
+        driver._run = replace(run, tasks=1, physical=run.physical.in_groups(groups))
         return driver
 
 

@@ -767,11 +767,10 @@ def by_label(wire: Sequence[WireRow]) -> dict[int, list[tuple[int, bytes]]]:
 # What `watersmeet.testing.driver` runs on. All inputs of a case form one source partition; the case number
 # travels beside the position and gives each case shards of its own, so hundreds of cases share one run.
 
-TASKS = "spark.sql.shuffle.partitions"
-SETTINGS = {
-    # looking at a stage's sizes before the next is planned takes longer than the stages do
-    "spark.sql.adaptive.enabled": "false"
-}
+# looking at a stage's sizes before the next is planned takes longer than the stages do
+SETTINGS = {"spark.sql.adaptive.enabled": "false"}
+"""What a run sets, besides its tasks and what a query does."""
+END_LABEL = (1 << 31) - 1
 
 
 @dataclass
@@ -784,7 +783,7 @@ class BoundedRun:
     physical : the plan.
     shards : shards of each operator.
     headers : whether records carry headers.
-    tasks, ends : how many tasks a level has, and the labels of the ends behind all rows, which a group of levels needs.
+    tasks : how many a level has; with one, levels may be grouped, and ends stand behind all rows.
     """
 
     spark: SparkSession
@@ -792,14 +791,14 @@ class BoundedRun:
     shards: int
     headers: bool
     tasks: int = 2
-    ends: tuple[int, ...] = ()
     drops: dict[tuple[str, str], int] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
 
     def run(self, cases: Sequence[Sequence[Piped]]) -> dict[tuple[int, str], list[Collected]]:
         """Results by (case, sink name), in order; `drops` counts what was dropped."""
         # a session's own 200 tasks an exchange take minutes over a handful of records
-        with session.overridden(self.spark, session.AT_START | SETTINGS | {TASKS: str(self.tasks)}):
+        tasks = {"spark.sql.shuffle.partitions": str(self.tasks)}
+        with session.overridden(self.spark, {**session.AT_START, **SETTINGS, **tasks}):
             try:
                 return self._run(cases)
             except Exception as error:
@@ -812,8 +811,10 @@ class BoundedRun:
         # In Spark 4.1 a bounded stateful query finds its state coordinator only after this was touched.
         _ = self.spark.streams.active
         reports = BatchReports(self.spark)
+        # as many as shards, so that results are not gathered, which would lose their case
+        ends = tuple(END_LABEL - number for number in range(self.shards)) if self.tasks == 1 else ()
         layout = SparkLayout(
-            labels=Labels(self.shards, target_count(self.physical), ends=self.ends),
+            labels=Labels(self.shards, target_count(self.physical), ends=ends),
             tasks=self.tasks,
             cache_root=None,
             headers=self.headers,

@@ -615,7 +615,7 @@ def values_of_on(left: Side, right: Side, join: Join) -> tuple[list[Function], A
         raise TopologyError(
             f"Values of two types are never equal: on= gives {type_text(kinds[0])} of {left.name!r}, and "
             f"{type_text(kinds[1])} of {right.name!r}.",
-            hint="Cast both to one type with room for all their values: on=lambda value: value['city'].cast('double').",
+            hint="Cast both to one type that holds all values of both: on=lambda value: value['city'].cast('double').",
         )
     return values, kinds[0]
 

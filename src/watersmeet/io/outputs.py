@@ -358,7 +358,8 @@ def check_path(path: str, option: str) -> None:
             "or `watersmeet top URL`.",
         )
     if option == "checkpoint" and (wild := re.search(r"[*?\[\]{}]", path)):
-        raise ConfigError(f"{option}={path!r:.120} has a sign of patterns, {wild[0]!r}.", hint="Take another name.")
+        message = f"{option}={path!r:.120} has {wild[0]!r}, which Spark's readers take for a pattern."
+        raise ConfigError(message, hint="Choose a path without * ? [ ] { }.")
     full_path = os.path.expandvars(os.path.expanduser(path)) if path.startswith(("~", "$")) else path
     full_path = re.sub("^file://(?!/)", "file:///", full_path)
     if full_path != path or path.startswith(("~", "$")):

@@ -169,7 +169,7 @@ class _Columns:
 def _columns(source: Source, tree: Tree, *, stream: bool) -> _Columns:
     schema = tree.this
     if not isinstance(schema, exp.Schema):
-        hint = "CREATE TABLE t (id BIGINT PRIMARY KEY, ...)."
+        hint = "Write CREATE TABLE t (id BIGINT PRIMARY KEY, ...)."
         raise source.error(tree.this, "CREATE without AS must declare columns.", hint)
     keys: list[str] = []
     kinds: dict[str, DataType] = {}
@@ -197,7 +197,7 @@ def _columns(source: Source, tree: Tree, *, stream: bool) -> _Columns:
         if name not in kinds:
             raise source.error(schema, f"The key names {name}, which is no column.", f"There are {', '.join(kinds)}.")
     if not keys and not stream:
-        hint = "id BIGINT PRIMARY KEY, or PRIMARY KEY (a, b); or CREATE STREAM."
+        hint = "Write id BIGINT PRIMARY KEY, or PRIMARY KEY (a, b); or CREATE STREAM."
         raise source.error(schema, "A table needs a PRIMARY KEY.", hint)
     value = [StructField(name, kind) for name, kind in kinds.items() if name not in keys]
     return _Columns(
@@ -503,7 +503,7 @@ def output(source: Source, tree: Tree, name: str, rows: Relation) -> None:
     options = options_of(source, frozenset({_OUT}))
     targets = [key for key in ("topic", "url", "catalog_table", "path") if key in options]
     if len(targets) > 1:
-        hint = "Leave all but one out."
+        hint = "Keep one, and leave the others out."
         raise source.error(tree, f"A table is written to one place: {' and '.join(targets)} are given.", hint)
     handle = keyed(source, tree, rows, options)
     if "url" in options or "catalog_table" in options:

@@ -48,12 +48,12 @@ _PARTS = {
     exp.Fetch: "direction count limit_options",
     exp.LimitOptions: "rows",
 }
-"""What is taken of nodes of a query, by the parser's names."""
+"""What a query takes of these nodes, by the parser's names."""
 OF_ARRAYS = (
     "EXPLODE and UNNEST take an array of a stream, and FROM has a table.",
     "Look into a table's array by FILTER, EXISTS or ARRAY_CONTAINS.",
 )
-_VERSION = "A stream meets a table with history as of its time; a view has the latest rows."
+_VERSION = "Leave it out: a view of tables has their latest rows. A stream joins a table with history AS OF its time."
 Environment = Mapping[str, Relation]
 """Tables, views and streams by name, in small letters."""
 
@@ -220,7 +220,7 @@ class SelectQuery(ABC):
         return self.select(tree, limits or {})
 
     def unwrapped(self, tree: Tree) -> Tree:
-        """A query without parentheses; what stands behind them, or behind a UNION, goes around: SELECT * FROM (...)."""
+        """A query without parentheses; of one with clauses behind them or a UNION, SELECT * FROM (...) with these."""
         self._check_parts(tree)
         clauses = {name: tree.args[name] for name in _AROUND if tree.args.get(name)}
         if isinstance(tree, exp.Subquery):
@@ -250,7 +250,7 @@ class SelectQuery(ABC):
         for name, value in node.args.items():
             if value and name not in names:
                 place, word = (value[0], name.removesuffix("s")) if isinstance(value, list) else (value, name)
-                hint = instead("clause", name, "Leave it out, or write what it does as a view.")
+                hint = instead("clause", name, "Leave it out: docs/sql.md lists what a query takes.")
                 place = place if isinstance(place, exp.Expression) else node
                 raise self.error(place, f"{word.upper().replace('_', ' ').strip()} is not taken.", hint)
 
@@ -740,7 +740,7 @@ class SelectQuery(ABC):
         if isinstance(node, exp.Exists) and isinstance(query, exp.Select):
             limit: Tree = query.args.get("limit")
             if limit is not None and (limit.args.get("count") or limit.expression).name == "0":
-                raise self.error(limit, "LIMIT 0 leaves no row, and so EXISTS is never true.", "Leave it out.")
+                raise self.error(limit, "LIMIT 0 leaves no row: EXISTS is never true.", "Leave LIMIT out.")
             query.args = {name: part for name, part in query.args.items() if name not in ("distinct", "order", "limit")}
         compared: list[tuple[Tree, Tree]] = []
         has_places = any(item.find(exp.Window) for item in query.expressions)
@@ -799,11 +799,12 @@ class SelectQuery(ABC):
             raise self.error(node, "A subquery in an expression must select one column.", hint)
         inner, pairs, extra = self._inside(query)
         if extra:
-            hint = "Aggregate in a view by what is equal, and join it."
-            raise self.error(extra[0], "A subquery of one value meets the query around it by equalities alone.", hint)
+            hint = "Write a view with GROUP BY the columns that are equal, and join the view."
+            message = "A subquery of one value joins the query around it by equalities alone."
+            raise self.error(extra[0], message, hint)
         item = query.expressions[0].unalias()
         keep = frozenset({*self.rows.columns, mark})
-        limited = any(query.args.get(clause) for clause in ("group", "distinct", "limit", "having", "qualify"))
+        limited = _is_gathered(query)
         if limited or not _is_aggregate(query):
             refers = None if limited else reference_to(inner.rows, pairs, self.rows)
             if refers is None or refers.beside:
@@ -917,8 +918,12 @@ def _is_plain(tree: Tree) -> bool:
     return not any(_is_subquery(node) for node in own_nodes(tree))
 
 
+def _is_gathered(select: Tree) -> bool:
+    return any(select.args.get(clause) for clause in ("group", "distinct", "limit", "having", "qualify"))
+
+
 def _is_aggregate(select: Tree) -> bool:
-    if any(select.args.get(clause) for clause in ("group", "distinct", "limit", "having", "qualify")):
+    if _is_gathered(select):
         return True
     return any(
         groups.aggregate_name(node) and not isinstance(node.parent, exp.Window)

@@ -92,7 +92,7 @@ def _finished(
         window = element.find(exp.Window)
         if window is not None:
             hint = "Select it alone, under a name."
-            raise query.error(window, "A window function stands within an expression.", hint)
+            raise query.error(window, "A window function cannot stand within an expression.", hint)
     attached = [query.attached(element) for _, element in plain]
     by_text = {element.sql(): node for (_, element), node in zip(plain, attached, strict=True)}
     ordered = [by_text[text] if (text := node.sql()) in by_text else query.attached(node) for node in ordered]
@@ -115,14 +115,14 @@ def _finished(
     if tree.args.get("limit"):
         return _limited(query, rows, order, tree.args["limit"])
     if clause:
-        hint = "Leave it out, or LIMIT 10."
+        hint = "Leave ORDER BY out, or add LIMIT 10."
         raise query.error(clause, "ORDER BY without LIMIT: a table has no order.", hint)
     return rows
 
 
 def _of_selected(query: SelectQuery, clause: Tree, rows: Relation, name: str | None) -> Tree:
     if name is None:
-        message = "Of distinct or numbered rows, ORDER BY takes what is selected, and this is not."
+        message = "With DISTINCT or ROW_NUMBER(), ORDER BY takes what is selected, and this is not selected."
         raise query.error(clause, message, "Select it, too, under a name; or order in a query around this one.")
     return rows.columns[("", name)]
 
@@ -343,10 +343,10 @@ def _field(
     if isinstance(inner, exp.Count) and isinstance(inner.this, exp.Distinct):
         name = "count_distinct"
     elif any(isinstance(part, exp.Distinct) for part in inner.iter_expressions()):
-        hint = "SELECT DISTINCT in a view, and aggregate it."
+        hint = "Write SELECT DISTINCT into a view, and aggregate the view."
         raise query.error(inner, f"{name.upper()}(DISTINCT ...) is not taken.", hint)
     if any(groups.aggregate_name(part) for argument in arguments for part in own_nodes(argument)):
-        hint = "Aggregate in a view, and aggregate the view."
+        hint = "Write the inner aggregate into a view, and aggregate the view."
         raise query.error(inner, "An aggregate of an aggregate is not taken.", hint)
     read = [query.resolved(element) for element in arguments]
     kinds = checked(query.rows, query.source, read, arguments)
@@ -379,7 +379,9 @@ def _arguments(query: SelectQuery, node: Tree, name: str) -> list[Tree]:
         message = f"{name.upper()} takes {least} argument{'s' * (least != 1)}, and gets {len(entries)}."
         raise query.error(node, message, f"Write {name}({', '.join('xyz'[:least])}).")
     if name in _NUMBERS and not (entries[1].is_number if name == "percentile" else entries[1].is_int):
-        raise query.error(entries[1], f"{name.upper()} takes a number here.", f"Write {name}(x, {_NUMBERS[name]}).")
+        raise query.error(
+            entries[1], f"{name.upper()} takes a number as its second argument.", f"Write {name}(x, {_NUMBERS[name]})."
+        )
     return entries
 
 
@@ -422,7 +424,7 @@ def _numbered(
         raise query.error(window, "ROW_NUMBER() has no order.", "ROW_NUMBER() OVER (PARTITION BY a ORDER BY b DESC).")
     orders = _directions(query, order.expressions, [element.this for element in order.expressions])
     if window.args.get("spec"):
-        raise query.error(window.args["spec"], "ROW_NUMBER() has no frame.", "Leave ROWS and RANGE out.")
+        raise query.error(window.args["spec"], "ROW_NUMBER() has no frame.", "Leave ROWS or RANGE out.")
     parts = {
         (part.name if isinstance(part, exp.Column) else f"group_{n + 1}"): query.resolved(part)
         for n, part in enumerate(window.args.get("partition_by") or [])

@@ -98,7 +98,7 @@ def _source(query: SelectQuery, node: Tree) -> Relation:
     remainder = list(arguments[1:])
     rows = query.table(table)
     if not rows.is_stream:
-        hint = "CREATE STREAM declares one."
+        hint = "Declare a stream: CREATE STREAM clicks (...) WITH (topic = 'clicks')."
         raise query.error(arguments[0], f"{name} takes a stream, and {arguments[0].name} is a table.", hint)
     if remainder and (isinstance(remainder[0], exp.Column) or remainder[0].name.upper() == "DESCRIPTOR"):
         _check_time(query, remainder.pop(0), rows)
@@ -162,8 +162,8 @@ def _joined(query: SelectQuery, left: Relation, right: Relation, join: Tree, whe
     if not pairs:
         raise query._no_equality(query._name(node), conditions)
     if not left.is_stream:
-        hint = "Let the stream drive: FROM clicks JOIN users ON ..."
-        raise query.error(join, "A table is joined with a stream.", hint)
+        hint = "Write the stream first: FROM clicks JOIN users ON ..."
+        raise query.error(join, "The table stands before the stream in this join.", hint)
     if right.is_stream:
         rows: Relation = query._added(join, lambda: _in_time(query, left, right, pairs, remainder, join))
     else:

@@ -207,7 +207,9 @@ def _take_words(source: Source, draft: _Draft) -> None:
             draft.blank(number - 1, SESSION)  # a word of its own to the parser
         if draft.word(number) == "(" and draft.word(number - 1) in ("WINDOW", "SESSION_WINDOW"):
             message = f"{draft.word(number - 1).lower()}(...) is not taken: windows are made of a stream in FROM."
-            hint = "FROM TUMBLE(clicks, INTERVAL 1 HOUR) ... GROUP BY window_start, window_end; HOP and SESSION, too."
+            hint = (
+                "Write FROM TUMBLE(clicks, INTERVAL 1 HOUR) ... GROUP BY window_start, window_end; or HOP, or SESSION."
+            )
             raise source.error(draft.tokens[number - 1].start, message, hint)
 
 
@@ -240,8 +242,8 @@ def _take_options(source: Source, draft: _Draft) -> None:
         value = draft.tokens[head + 1] if draft.word(head) == "=" and draft.word(head + 1) else None
         if not parts or value is None or draft.word(head + 2) not in (",", ")"):
             place = parts[0] if parts else draft.tokens[min(head, len(draft.tokens) - 1)]
-            hint = "WITH (topic = 'orders', format = 'json')"
-            raise source.error(place.start, "An option in WITH is a name, = and a text.", hint)
+            hint = "Write WITH (topic = 'orders', format = 'json')."
+            raise source.error(place.start, "An option in WITH needs a name, = and a text in quotes.", hint)
         name = "".join(part.text for part in parts).lower()
         if name in options:
             raise source.error(parts[0].start, f"The option {name} stands twice in WITH.", "Leave one out.")

@@ -66,9 +66,9 @@ def check_written(spark: SparkSession, folder: Path, counts: Counter[str]) -> No
     "moments",
     [
         ("follow", "lease", "recorded"),
-        *(pytest.param(moments, marks=pytest.mark.proof) for moments in (BESIDE[:6], BESIDE[6:], SWITCH)),
+        *(pytest.param(moments, marks=pytest.mark.proof) for moments in (BESIDE[:6], BESIDE[6:], SWITCH, SWITCH * 2)),
     ],
-    ids=["three", "copied", "followed", "switched"],
+    ids=["three", "copied", "followed", "switched", "switched_twice"],
 )
 def test_a_driver_that_is_killed_while_it_deploys_leaves_the_checkpoint_to_one_topology(
     spark: SparkSession, tmp_path: Path, moments: tuple[str, ...]

@@ -144,10 +144,10 @@ def _delta(spark: SparkSession, changes: Changes, table: str, kind: str) -> tupl
     if kind == "global":  # all of it is one batch
         options = {name: text for name, text in options.items() if not name.endswith("PerTrigger")}
         options[PER_BATCH] = _ALL
-    version = _delta_version(spark, changes, table)
-    if version is not None:
+    version = changes.starting_version
+    if changes.begins:
         times = _delta_times(spark, table)
-        newest = max(times)
+        version, newest = _version_at(changes, times) if version is None else version, max(times)
         if version > newest:
             raise _no_version(changes, f"DESCRIBE HISTORY {changes.table}")
         # Delta knows no version that is yet to come, so there the version's own changes are read, and left out
@@ -171,8 +171,7 @@ def _delta_rows(spark: SparkSession, changes: Changes, table: str, version: int,
         rows = spark.sql(f"SELECT * FROM {table} VERSION AS OF {version}")
     except AnalysisException:
         raise _no_version(changes, f"DESCRIBE HISTORY {changes.table}") from None
-    since = [field for field in spark.table(table).schema.fields if field.name not in rows.columns]
-    rows = rows.withColumns({field.name: F.lit(None).cast(field.dataType) for field in since})
+    rows = rows.unionByName(spark.table(table).limit(0), allowMissingColumns=True)
     return rows if changes.timestamp is not None else rows.withColumn(COMMIT_TIMESTAMP, F.timestamp_millis(F.lit(ms)))
 
 
@@ -180,12 +179,6 @@ def _delta_times(spark: SparkSession, table: str) -> dict[int, int]:
     """When each version that is left was committed, in ms since 1970."""
     history = spark.sql(f"DESCRIBE HISTORY {table}").select("version", F.unix_millis("timestamp").alias("ms")).collect()
     return {row["version"]: row["ms"] for row in history}
-
-
-def _delta_version(spark: SparkSession, changes: Changes, table: str) -> int | None:
-    """The version of which the table is to begin; None: as it is."""
-    dated = changes.starting_timestamp is not None
-    return _version_at(changes, _delta_times(spark, table)) if dated else changes.starting_version
 
 
 def _no_version(changes: Changes, history: str) -> TopologyError:

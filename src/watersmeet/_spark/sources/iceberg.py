@@ -29,7 +29,7 @@ from watersmeet.errors import CorruptData, SourceError
 from watersmeet.io.inputs import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, FEED, ChangeRows
 
 _POSITION, _COLUMNS = "_position", "_columns"
-"""Beside the files: place and id of the last snapshot that was written, and its columns; Spark reads no such file."""
+"""Files beside those of the rows: the last snapshot written, as place and id, and the columns. Spark reads neither."""
 _NEW = "_new"
 PER_BATCH = "maxFilesPerTrigger"
 _FOR_EVER = "36500d"
@@ -201,7 +201,7 @@ class LakeRows(ChangeRows):
         name : of the input.
         is_restart : whether the checkpoint has begun with it.
         """
-        folder = folder_of(checkpoint, name)
+        folder, columns = folder_of(checkpoint, name), columns_of(self.frame)
         if not is_restart:
             self._copy_table(folder)
         elif not folder.text(_POSITION):
@@ -210,10 +210,9 @@ class LakeRows(ChangeRows):
                 given=f"{folder}: no {_POSITION}",
                 hint=RESTORE,
             )
-        elif not json.loads(folder.text(_COLUMNS) or "{}").items() <= columns_of(self.frame).items():
-            raise self._changed(
-                json.loads(folder.text(_COLUMNS)), "Begin a new checkpoint: its files have the old ones."
-            )
+        elif not (kinds := json.loads(folder.text(_COLUMNS) or "{}")).items() <= columns.items():
+            raise self._changed(kinds, "Begin a new checkpoint: the files of this one have the old columns.")
+        folder.put(_COLUMNS, json.dumps(columns))
         self.write(folder)
         options = {"cleanSource": "delete", "maxFileAge": _FOR_EVER}
         options |= {} if self.per_batch is None else {PER_BATCH: self.per_batch}
@@ -225,8 +224,7 @@ class LakeRows(ChangeRows):
         place, _, last = folder.text(_POSITION).partition(" ")
         steps = self.table.steps(int(last) if last else None)
         if steps and (columns := columns_of(self.table.rows(None))) != columns_of(self.frame):
-            raise self._changed(columns, "Build the topology again and start it; with added columns, with evolve=True.")
-        folder.put(_COLUMNS, json.dumps(columns_of(self.frame)))
+            raise self._changed(columns, "Build the topology again; where a column was added, start with evolve=True.")
         for number, step in enumerate(steps, start=int(place) + 1):
             if step.operation != "replace":
                 self._put(folder, self.table.changes(step).coalesce(1), number, step)
@@ -249,8 +247,8 @@ class LakeRows(ChangeRows):
         if number and folder.names(f"{name}-*"):
             return
         # an old snapshot may lack a column; one with another name or type would be read as null
-        if not columns_of(rows).items() <= columns_of(self.frame).items():
-            raise self._changed(columns_of(rows), f"Begin behind the change: snapshot {step.id} has other columns.")
+        if not (columns := columns_of(rows)).items() <= columns_of(self.frame).items():
+            raise self._changed(columns, f"Begin behind the change of columns: snapshot {step.id} has the old ones.")
         rows = rows.withColumn(COMMIT_VERSION, F.lit(number).cast("bigint"))
         rows = rows.withColumn(COMMIT_TIMESTAMP, F.timestamp_millis(F.lit(step.ms)))
         rows.write.mode("overwrite").option("maxRecordsPerFile", 0 if number else ROWS_PER_FILE).parquet(new.path)
